@@ -1,0 +1,41 @@
+"""Every limit of laser as a named constant, with its unit and where it comes from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONTEXT_READ_WINDOW: Final = 10_000
+"""Raw records of a partition that one context read examines, newest first (the context guide, "Read window")."""
+
+DEFAULT_LAST_N: Final = 50
+"""Messages that a fetch keeps when neither a count nor a policy is given."""
+
+MAX_PAYLOAD_BYTES: Final = 64_000_000
+"""Bytes of one record's payload (Apache Iggy)."""
+
+MAX_HEADER_BYTES: Final = 255
+"""Bytes of one header's key, and of its value (Apache Iggy)."""
+
+MAX_PROVENANCE_BYTES: Final = 1_024
+"""Bytes of all provenance headers of a record, counted as key + value + ``HEADER_FRAMING_BYTES`` each."""
+
+HEADER_FRAMING_BYTES: Final = 9
+"""Bytes that a header costs beside its key and value in ``MAX_PROVENANCE_BYTES``."""
+
+MAX_NAME_BYTES: Final = 255
+"""UTF-8 bytes of a stream's or topic's name (Apache Iggy)."""
+
+MAX_PARTITIONS: Final = 1_000
+"""Partitions of one topic (Apache Iggy)."""
+
+MAX_BATCH_RECORDS: Final = 10_000
+"""Records of one ``append_many`` call."""
+
+MAX_BATCH_BYTES: Final = 64_000_000
+"""Payload and header bytes of one ``append_many`` call."""
+
+MAX_OFFSET: Final = 2**64 - 1
+"""The largest offset a checkpoint can hold (unsigned 64 bits)."""
+
+MAX_TIMEOUT_SECONDS: Final = 86_400.0
+"""The longest deadline that a client accepts."""

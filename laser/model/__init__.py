@@ -1,0 +1,1 @@
+"""Plain frozen values that the other rooms pass around. Nothing here does I/O."""
