@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
-
-import msgspec
 
 from laser.errors import CodecError, IdError, LimitError, ProvenanceError
 from laser.limits import HEADER_FRAMING_BYTES, MAX_HEADER_BYTES, MAX_PROVENANCE_BYTES
@@ -15,7 +15,7 @@ from laser.model.ids import parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.wire.blocks import FLOAT64, STRING, UINT64, Header, decode_block, encode_block
 
-__all__ = ["CONVERSATION_KEY", "Route", "decode_provenance", "encode_provenance", "route"]
+__all__ = ["CONVERSATION_KEY", "decode_provenance", "encode_provenance", "read_conversations"]
 
 CONVERSATION_KEY: Final = b"gen_ai.conversation.id"
 _PARENT_KEY: Final = b"agdx.parent_conv"
@@ -23,7 +23,6 @@ _ROOT_KEY: Final = b"agdx.root_conv"
 
 # Header key -> field, in the order of the keys: that is the order in which blocks hold them.
 _TEXT: Final = {
-    b"agdx.cause": "causal_parent",
     b"agdx.corr": "correlation_id",
     b"agdx.idem": "idempotency_key",
     b"agdx.to": "target_agent_id",
@@ -40,20 +39,19 @@ _UNSIGNED: Final = {
     b"gen_ai.usage.input_tokens": "input_tokens",
     b"gen_ai.usage.output_tokens": "output_tokens",
 }
+_CAUSE_KEY: Final = b"agdx.cause"
 _COST_KEY: Final = b"agdx.cost"
-_FIELDS: Final = sorted([*_TEXT.items(), *_IDS.items(), *_UNSIGNED.items(), (_COST_KEY, "cost_usd")])
+_FIELDS: Final = sorted(
+    [*_TEXT.items(), *_IDS.items(), *_UNSIGNED.items(), (_CAUSE_KEY, "causal_parent"), (_COST_KEY, "cost_usd")]
+)
 
 _U64: Final = struct.Struct("<Q")
 _F64: Final = struct.Struct("<d")
 _MAX_U64: Final = 2**64 - 1
-
-
-class Route(msgspec.Struct, frozen=True, gc=False):
-    """The conversations that a record belongs to, all ``None`` when it cannot be attributed to any."""
-
-    conversation_id: str | None = None
-    parent_conversation_id: str | None = None
-    root_conversation_id: str | None = None
+_MAX_U32: Final = 2**32 - 1
+# At most 20 digits: int() of longer text takes quadratic time, and u64 has no more.
+_NUMBER: Final = re.compile(r"[0-9]{1,20}")
+_POSITION: Final = re.compile(r"(0|[1-9][0-9]{0,9}):(0|[1-9][0-9]{0,19})")
 
 
 @lru_cache(maxsize=4096)
@@ -81,6 +79,8 @@ def encode_provenance(provenance: Provenance, extra: tuple[Header, ...] = ()) ->
             headers.append(Header(key, FLOAT64, _pack_cost(value)))
         elif key in _IDS:
             headers.append(Header(key, STRING, _pack_id(field, value)))
+        elif key == _CAUSE_KEY:
+            headers.append(Header(key, STRING, _pack_position(field, value)))
         else:
             headers.append(Header(key, STRING, _pack_text(field, value)))
     size = sum(len(header.key) + len(header.value) + HEADER_FRAMING_BYTES for header in headers)
@@ -116,6 +116,8 @@ def decode_provenance(block: bytes) -> Provenance:
             fields[_IDS[key]] = _read_id(header)
         elif key in _UNSIGNED:
             fields[_UNSIGNED[key]] = _read_unsigned(header)
+        elif key == _CAUSE_KEY:
+            fields["causal_parent"] = _read_position(header)
         elif key == _COST_KEY:
             fields["cost_usd"] = _read_cost(header)
     if "conversation_id" not in fields:
@@ -123,13 +125,8 @@ def decode_provenance(block: bytes) -> Provenance:
     return Provenance(**fields)  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=8192)
-def route(block: bytes) -> Route:
-    """The conversations that a header block names, read leniently: what cannot be read counts as absent."""
-    try:
-        headers = decode_block(block)
-    except CodecError:
-        return Route()
+def read_conversations(headers: Iterable[Header]) -> dict[str, str]:
+    """The conversation fields that can be read from headers, by name; the others are left out."""
     found: dict[str, str] = {}
     for header in headers:
         field = _IDS.get(header.key)
@@ -138,10 +135,7 @@ def route(block: bytes) -> Route:
                 found[field] = _read_id(header)
             except ProvenanceError:
                 continue
-    # A child that cannot be attributed itself is not a child either: it is reported, never shown half.
-    return Route(**found) if "conversation_id" in found else Route()
-
-
+    return found
 
 
 def _header_key(header: Header) -> bytes:
@@ -185,6 +179,13 @@ def _pack_id(field: str, value: str) -> bytes:
         raise IdError(str(error).replace("conversation_id", field, 1), argument=field) from error
 
 
+def _pack_position(field: str, value: str) -> bytes:
+    data = _pack_text(field, value)
+    if not _is_position(value):
+        raise ProvenanceError(f"{field}: {value!r} is not partition:offset, as in ContextMessage.id", header=field)
+    return data
+
+
 def _pack_unsigned(field: str, value: int) -> bytes:
     if type(value) is not int or not 0 <= value <= _MAX_U64:
         raise ProvenanceError(f"{field}: {value!r} is not a whole number from 0 to 2**64 - 1", header=field)
@@ -225,12 +226,23 @@ def _read_id(header: Header) -> str:
         raise ProvenanceError(f"{_name(header)}: not a conversation id", header=_name(header)) from error
 
 
+def _read_position(header: Header) -> str:
+    text = _read_text(header)
+    if not _is_position(text):
+        raise ProvenanceError(f"{_name(header)}: not partition:offset", header=_name(header))
+    return text
+
+
+def _is_position(text: str) -> bool:
+    match = _POSITION.fullmatch(text)
+    return match is not None and int(match[1]) <= _MAX_U32 and int(match[2]) <= _MAX_U64
+
+
 def _read_unsigned(header: Header) -> int:
     if header.kind == UINT64:
         return int(_U64.unpack(header.value)[0])
     text = _read_text(header)
-    # At most 20 digits: int() of longer text would take quadratic time, and u64 has no more.
-    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= _MAX_U64):
+    if not _NUMBER.fullmatch(text) or int(text) > _MAX_U64:
         raise ProvenanceError(f"{_name(header)}: not an unsigned 64-bit number", header=_name(header))
     return int(text)
 
