@@ -1,0 +1,122 @@
+"""Policies for chat histories: what they keep is a history that a model provider accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from laser.context.policies import Selection, check_names
+from laser.errors import InvalidError
+from laser.model.chat import ChatFacts, chat_facts
+from laser.model.messages import ContextMessage
+
+__all__ = ["ChatRoles", "ToolPairs"]
+
+
+class ToolPairs:
+    """Makes a chat history valid again after a cut: a tool call and all its results stay or go together.
+
+    Calls and results are matched by id, anywhere in the list; where an id was used again, a result belongs to the
+    nearest call before it. Dropped are results whose call is not there, and calls of which a result is missing,
+    with the results they have. The one exception is an open last call: nothing but results of its own follows it,
+    so the tools are still running. Messages that are no chat messages stay.
+
+    Put it last in a chain: ``Chain([LastN(20), ToolPairs()])``.
+    """
+
+    name = "tool_pairs"
+    version = "1"
+
+    def selection(self, history: Sequence[ContextMessage]) -> Selection:
+        facts = [chat_facts(message.payload) for message in history]
+        pairing = _Pairing(facts)
+        return _keep(history, [index not in pairing.broken for index in range(len(history))], self.name)
+
+    def __repr__(self) -> str:
+        return "ToolPairs()"
+
+
+class ChatRoles:
+    """Keeps the messages of some chat roles, and tool calls whole.
+
+    A tool call with its results stays only when the roles of all of them are asked for, so ``{"user",
+    "assistant"}`` gives the talk without any tool use. Broken pairs go, as with ``ToolPairs``.
+
+    Args:
+        roles: such as ``system``, ``developer``, ``user``, ``assistant``, ``tool``; any other works too. Upper and
+            lower case are the same. Messages that are no chat messages have no role and are dropped.
+    """
+
+    name = "chat_roles"
+    version = "1"
+
+    def __init__(self, roles: Iterable[str]) -> None:
+        names = check_names(list(roles) if isinstance(roles, set | frozenset) else roles, "roles")  # type: ignore[arg-type]
+        for name in names:
+            if not name.strip():
+                raise InvalidError("roles: a role is empty", argument="roles")
+        self.roles = frozenset(name.strip().lower() for name in names)
+
+    def selection(self, history: Sequence[ContextMessage]) -> Selection:
+        facts = [chat_facts(message.payload) for message in history]
+        pairing = _Pairing(facts)
+        wanted = [fact.role in self.roles for fact in facts]
+        gone = pairing.spread({index for index, keep in enumerate(wanted) if not keep})
+        return _keep(history, [index not in gone and index not in pairing.broken for index in range(len(facts))], self.name)
+
+    def __repr__(self) -> str:
+        return f"ChatRoles({sorted(self.roles)})"
+
+
+class _Pairing:
+    """Which messages of a history hang together by tool calls, and which of them are broken."""
+
+    def __init__(self, facts: Sequence[ChatFacts]) -> None:
+        self._links: dict[int, set[int]] = {}
+        waiting: dict[str, list[int]] = {}
+        unanswered: dict[int, int] = {}
+        broken: set[int] = set()
+        for index, fact in enumerate(facts):
+            for call_id in fact.results:
+                callers = waiting.get(call_id)
+                if not callers:
+                    broken.add(index)
+                    continue
+                caller = callers.pop()
+                self._links.setdefault(caller, set()).add(index)
+                self._links.setdefault(index, set()).add(caller)
+                unanswered[caller] -= 1
+            if fact.calls:
+                unanswered[index] = len(fact.calls)
+                for call_id in fact.calls:
+                    waiting.setdefault(call_id, []).append(index)
+        broken.update(caller for caller, count in unanswered.items() if count)
+        broken.discard(self._running(facts, unanswered))
+        self.broken = self.spread(broken)
+
+    def spread(self, indexes: set[int]) -> set[int]:
+        """The messages, with all that hang together with them."""
+        found: set[int] = set()
+        stack = list(indexes)
+        while stack:
+            index = stack.pop()
+            if index not in found:
+                found.add(index)
+                stack.extend(self._links.get(index, ()))
+        return found
+
+    def _running(self, facts: Sequence[ChatFacts], unanswered: dict[int, int]) -> int:
+        """The call whose tools are still running: followed by nothing but results of its own. -1 for none."""
+        last = len(facts) - 1
+        own: set[int] = set()
+        while last >= 0 and facts[last].results and not facts[last].calls:
+            own.add(last)
+            last -= 1
+        if last >= 0 and unanswered.get(last) and own <= self._links.get(last, set()):
+            return last
+        return -1
+
+
+def _keep(history: Sequence[ContextMessage], stays: Sequence[bool], reason: str) -> Selection:
+    kept = [message for message, stay in zip(history, stays, strict=True) if stay]
+    dropped = [message for message, stay in zip(history, stays, strict=True) if not stay]
+    return Selection(kept, dropped, reason)
