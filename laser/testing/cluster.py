@@ -1,0 +1,202 @@
+"""Three real Apache Iggy nodes on one machine, for tests of what survives the loss of one.
+
+::
+
+    async with run_iggy_cluster() as cluster:
+        laser = await Laser.connect(cluster.url)
+        primary = await cluster.primary()
+        await primary.kill()
+        ...
+        await primary.start()
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from anyio import CancelScope, to_thread
+
+from laser.testing.server import IggyServer
+
+__all__ = ["IggyCluster", "run_iggy_cluster"]
+
+_MESHED: Final = "replica mesh complete"
+_ATTEMPTS: Final = 3
+
+
+class IggyCluster:
+    """Nodes that replicate each other. Start it with ``start`` or use it as a context manager.
+
+    Args:
+        nodes: how many; an odd number keeps a majority when one is lost.
+        binary: the program; ``None`` for the one that ``find_server_binary`` finds.
+        username, password: of the root user.
+        env: further ``IGGY_…`` settings of every node.
+        timeout: seconds that the nodes may take to find each other.
+
+    Attributes:
+        nodes: the servers, by replica id. Each can be stopped, killed, paused and started by itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 3,
+        binary: Path | None = None,
+        username: str = "iggy",
+        password: str = "iggy",
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.username = username
+        self.password = password
+        self.timeout = timeout
+        self._own = Path(tempfile.mkdtemp(prefix="laser-iggy-cluster-"))
+        self._ports = free_ports(2 * nodes)
+        clients, replicas = self._ports[:nodes], self._ports[nodes:]
+        settings = _roster(clients, replicas) | dict(env or {})
+        self.nodes: tuple[IggyServer, ...] = tuple(
+            self._node(index, port, binary, settings) for index, port in enumerate(clients)
+        )
+
+    def __repr__(self) -> str:
+        return f"IggyCluster({', '.join(node.address for node in self.nodes)})"
+
+    @property
+    def url(self) -> str:
+        """All addresses with the credentials, as ``Laser.connect`` takes them."""
+        return f"iggy://{self.username}:{self.password}@{','.join(node.address for node in self.nodes)}"
+
+    async def start(self) -> None:
+        """Starts all nodes and returns when each is connected with each.
+
+        Raises:
+            RuntimeError: they did not get there in time; the end of a node's log is in the text.
+        """
+        with CancelScope(shield=True):
+            await to_thread.run_sync(self.start_blocking)
+
+    async def close(self) -> None:
+        """Ends all nodes and removes their directories."""
+        with CancelScope(shield=True):
+            await to_thread.run_sync(self.close_blocking)
+
+    async def primary(self, *, timeout: float = 30.0) -> IggyServer:
+        """The node that takes the writes now, as the living nodes tell.
+
+        Raises:
+            DeadlineError: the nodes did not agree on a living one in time.
+        """
+        from laser.engines.iggy import IggyConfig, find_primary
+
+        living = tuple(node.address for node in self.nodes if node.process.running)
+        config = IggyConfig(addresses=living, username=self.username, password=self.password)
+        address = await find_primary(config, timeout=timeout, among=living)
+        return next(node for node in self.nodes if node.address == address)
+
+    def start_blocking(self) -> None:
+        """``start`` for callers without an event loop."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                for node in self.nodes:
+                    node.start_blocking()
+                for node in self.nodes:
+                    node.process.wait_for(_MESHED, timeout=self.timeout / _ATTEMPTS)
+                return
+            except BaseException as error:
+                for node in self.nodes:
+                    node.process.kill()
+                # A link that drops in the first handshakes leaves the mesh open for good; a fresh start mends it.
+                if attempt == _ATTEMPTS or not isinstance(error, RuntimeError):
+                    raise
+
+    def close_blocking(self) -> None:
+        """``close`` for callers without an event loop."""
+        for node in self.nodes:
+            node.close_blocking()
+        shutil.rmtree(self._own, ignore_errors=True)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start_blocking()
+        except BaseException:
+            self.close_blocking()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_blocking()
+
+    def _node(self, index: int, port: int, binary: Path | None, settings: Mapping[str, str]) -> IggyServer:
+        directory = self._own / f"node-{index}"
+        directory.mkdir()
+        return IggyServer(
+            binary=binary,
+            directory=directory,
+            port=port,
+            username=self.username,
+            password=self.password,
+            env=settings,
+            timeout=self.timeout / _ATTEMPTS,
+            arguments=("--replica-id", str(index)),
+        )
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports of 127.0.0.1 that nobody listens on now."""
+    holders = [socket.socket() for _ in range(count)]
+    try:
+        for holder in holders:
+            holder.bind(("127.0.0.1", 0))
+        return [holder.getsockname()[1] for holder in holders]
+    finally:
+        for holder in holders:
+            holder.close()
+
+
+def run_iggy_cluster(
+    *, nodes: int = 3, binary: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 60.0
+) -> IggyCluster:
+    """A cluster to enter with ``async with`` or ``with``; see ``IggyCluster`` for the arguments."""
+    return IggyCluster(nodes=nodes, binary=binary, env=env, timeout=timeout)
+
+
+def _roster(clients: list[int], replicas: list[int]) -> dict[str, str]:
+    env = {
+        "IGGY_CLUSTER_ENABLED": "true",
+        "IGGY_CLUSTER_NAME": f"laser-{secrets.token_hex(4)}",
+        # Several nodes share the machine: one thread each, and links that come back quickly after a restart.
+        "IGGY_SYSTEM_SHARDING_CPU_ALLOCATION": "1",
+        "IGGY_MESSAGE_BUS_RECONNECT_PERIOD": "100ms",
+    }
+    for index, (client, replica) in enumerate(zip(clients, replicas, strict=True)):
+        env |= {
+            f"IGGY_CLUSTER_NODES_{index}_NAME": f"node-{index}",
+            f"IGGY_CLUSTER_NODES_{index}_IP": "127.0.0.1",
+            f"IGGY_CLUSTER_NODES_{index}_REPLICA_ID": str(index),
+            f"IGGY_CLUSTER_NODES_{index}_PORTS_TCP": str(client),
+            f"IGGY_CLUSTER_NODES_{index}_PORTS_TCP_REPLICA": str(replica),
+        }
+    return env
