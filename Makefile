@@ -1,0 +1,47 @@
+# Every target sets itself up: a Python of 3.11 or newer and make are enough.
+#
+#   make run               import the sample conversations, kill an agent half-way, resume, read back under a budget
+#   make run FILE=path     the same with a transcript of yours (JSONL or JSON, OpenAI chat shape)
+#   make test              the whole test suite; ARGS="-k name" narrows it down
+#   make lint              ruff, import-linter, mypy, pyright
+#   make bench             the benchmarks, as JSON
+
+VENV ?= .venv
+FILE ?= examples/data/support.jsonl
+URL ?= embedded:.laser
+BUDGET ?= 1200
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+run: $(VENV)/.ready-cli
+	@$(VENV)/bin/laser import "$(FILE)" --url "$(URL)" --agents 3 --budget $(BUDGET) --kill-one
+
+test: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+lint: $(VENV)/.ready-test $(VENV)/.ready-lint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pyright
+
+format: $(VENV)/.ready-lint
+	$(VENV)/bin/ruff check --fix-only .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) .laser build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# One stamp a set of extras: `make run` does not wait for what only the tests need.
+$(VENV)/.ready-%: pyproject.toml tools/setup
+	@tools/setup "$(VENV)" $*
+	@touch $@
