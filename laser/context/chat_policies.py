@@ -61,7 +61,9 @@ class ChatRoles:
         pairing = _Pairing(facts)
         wanted = [fact.role in self.roles for fact in facts]
         gone = pairing.spread({index for index, keep in enumerate(wanted) if not keep})
-        return _keep(history, [index not in gone and index not in pairing.broken for index in range(len(facts))], self.name)
+        return _keep(
+            history, [index not in gone and index not in pairing.broken for index in range(len(facts))], self.name
+        )
 
     def __repr__(self) -> str:
         return f"ChatRoles({sorted(self.roles)})"

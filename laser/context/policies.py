@@ -227,10 +227,12 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
     Raises:
         InvalidError: neither a policy nor a function.
     """
-    if isinstance(policy, ContextPolicy):
-        return policy
-    if callable(policy) and not isinstance(policy, type):
-        return _Custom(policy)
+    # A class has the attributes of its instances, so LastN would pass where LastN(20) is meant.
+    if not isinstance(policy, type):
+        if isinstance(policy, ContextPolicy):
+            return policy
+        if callable(policy):
+            return _Custom(policy)
     raise InvalidError(
         f"policy: {policy!r} is neither a policy, such as LastN(20), nor a function from messages to messages",
         argument="policy",
@@ -246,9 +248,7 @@ def newest_needed(policy: ContextPolicy) -> int | None:
     return None
 
 
-def split(
-    history: Sequence[ContextMessage], keep: Callable[[ContextMessage], bool], reason: str
-) -> Selection:
+def split(history: Sequence[ContextMessage], keep: Callable[[ContextMessage], bool], reason: str) -> Selection:
     """A selection by a test of each message."""
     kept: list[ContextMessage] = []
     dropped: list[ContextMessage] = []

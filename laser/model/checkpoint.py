@@ -96,8 +96,10 @@ class Checkpoint:
         except (orjson.JSONDecodeError, TypeError) as error:
             raise CodecError(f"checkpoint: not JSON: {str(error)[:200]}") from error
         per_topic = {
-            topic: {_number(key, f"$.per_topic.{topic} key", _MAX_U32): _offset(at, f"$.per_topic.{topic}.{key}")
-                    for key, at in _object(parts, f"$.per_topic.{topic}").items()}
+            topic: {
+                _number(key, f"$.per_topic.{topic} key", _MAX_U32): _offset(at, f"$.per_topic.{topic}.{key}")
+                for key, at in _object(parts, f"$.per_topic.{topic}").items()
+            }
             for topic, parts in _object(_member(value, "per_topic", "$"), "$.per_topic").items()
         }
         for topic in per_topic:
@@ -154,7 +156,9 @@ def _marks_from_json(own: object) -> dict[str, TopicMark]:
             )
         marks[name] = TopicMark(
             stream_id=_offset(_member(raw, "stream_id", path), f"{path}.stream_id"),
-            stream_created_at_micros=_offset(_member(raw, "stream_created_at_micros", path), f"{path}.stream_created_at_micros"),
+            stream_created_at_micros=_offset(
+                _member(raw, "stream_created_at_micros", path), f"{path}.stream_created_at_micros"
+            ),
             topic_id=_offset(_member(raw, "topic_id", path), f"{path}.topic_id"),
             created_at_micros=_offset(_member(raw, "created_at_micros", path), f"{path}.created_at_micros"),
             partitions=partitions,

@@ -10,7 +10,14 @@ from collections.abc import Callable
 
 from laser.errors import IdError
 
-__all__ = ["UlidSource", "derive_conversation_id", "new_conversation_id", "parse_conversation_id", "ulid_bytes", "ulid_text"]
+__all__ = [
+    "UlidSource",
+    "derive_conversation_id",
+    "new_conversation_id",
+    "parse_conversation_id",
+    "ulid_bytes",
+    "ulid_text",
+]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUE = {char: value for value, char in enumerate(_ALPHABET)}

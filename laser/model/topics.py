@@ -83,7 +83,9 @@ class TopicRetention(msgspec.Struct, frozen=True):
             raise InvalidError("expiry_ms: give expire_after or expiry_ms, not both", argument="expiry_ms")
         if millis is not None:
             if isinstance(millis, bool) or not isinstance(millis, int | float) or not 0 < millis < 1e15:
-                raise InvalidError(f"expiry_ms: {millis!r} is not a number of milliseconds above 0", argument="expiry_ms")
+                raise InvalidError(
+                    f"expiry_ms: {millis!r} is not a number of milliseconds above 0", argument="expiry_ms"
+                )
             age = timedelta(milliseconds=millis)
             msgspec.structs.force_setattr(self, "expire_after", age)
             msgspec.structs.force_setattr(self, "expiry_ms", None)

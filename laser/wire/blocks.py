@@ -52,7 +52,7 @@ def encode_block(headers: Iterable[Header]) -> bytes:
         for name, data in (("key", header.key), ("value", header.value)):
             if not 1 <= len(data) <= MAX_HEADER_BYTES:
                 raise LimitError(
-                    f"header {header.key[:64]!r}: its {name} has {len(data)} bytes, allowed are 1 to {MAX_HEADER_BYTES}",
+                    f"header {header.key[:64]!r}: its {name} has {len(data)} bytes, allowed are 1 to 255",
                     argument="headers",
                     size=len(data),
                     limit=MAX_HEADER_BYTES,

@@ -15,7 +15,31 @@ _MAX_DEPTH: Final = 64
 
 # The tags that cbor2 decodes by itself. Several are traps in data from outside: 4 and 5 make numbers whose int()
 # never ends, 28 and 29 cyclic values, 35 regular expressions. None of laser's formats uses a tag.
-_BUILT_IN_TAGS: Final = (0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799)
+_BUILT_IN_TAGS: Final = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    25,
+    28,
+    29,
+    30,
+    35,
+    36,
+    37,
+    52,
+    54,
+    100,
+    256,
+    258,
+    260,
+    261,
+    1004,
+    43000,
+    55799,
+)
 
 
 def encode_cbor(value: object) -> bytes:

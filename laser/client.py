@@ -1,0 +1,336 @@
+"""The client: reads a URL, opens the engine behind it, and hands out scopes.
+
+This is the only module that knows which engines there are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from laser.context.assembly import assemble, choose_policy
+from laser.context.checkpoints import take_checkpoint
+from laser.context.policies import PolicyLike
+from laser.context.scope import ContextScope
+from laser.errors import ClosedError, ConfigError, InvalidError, NotFoundError
+from laser.limits import MAX_PARTITIONS, MAX_TIMEOUT_SECONDS
+from laser.model.checkpoint import Checkpoint
+from laser.model.checks import check_name
+from laser.model.ids import parse_conversation_id
+from laser.model.messages import Messages
+from laser.model.topics import DURABILITIES, AgentTopic, Durability, TopicConfig, TopicInfo, TopicRetention
+from laser.ports.log import EngineInfo, Log
+
+__all__ = ["Laser", "context_checkpoint"]
+
+_DEFAULT_URL: Final = "embedded:.laser"
+_DEFAULT_STREAM: Final = "laser"
+_SHORT_FORM: Final = re.compile(r"[^/@:]+:[^/@]*@[^/@]+")
+_FORMS: Final = "memory:, embedded:DIRECTORY, iggy://USER:PASSWORD@HOST:PORT, USER:PASSWORD@HOST:PORT"
+
+
+class Laser:
+    """A connection to a log, and the way to everything on it. Made by ``connect``; close it, or use ``async with``.
+
+    It may be used by many tasks of one event loop at once.
+    """
+
+    def __init__(self, log: Log, stream: str) -> None:
+        self._log = log
+        self._stream = check_name(stream, "stream")
+        self._closed = False
+
+    @staticmethod
+    def connect(url: str | None = None, *, stream: str | None = None, timeout: float = 30.0) -> Connecting:
+        """Connects to a log. Await it, or enter it with ``async with``.
+
+        Args:
+            url: where the log is; ``None`` takes ``LASER_CONNECTION_STRING``, else ``embedded:.laser``.
+
+                - ``memory:`` in this process, gone with it.
+                - ``embedded:DIRECTORY`` in a directory of this machine, for several processes at once.
+                - ``iggy://USER:PASSWORD@HOST:PORT[,HOST:PORT…][/STREAM][?tls=true&…]`` or
+                  ``USER:PASSWORD@HOST:PORT`` on Apache Iggy.
+            stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.
+            timeout: seconds that a call may take before it ends with ``DeadlineError``.
+
+        Raises:
+            ConfigError: a URL of another form; raised when awaited or entered, as are the following.
+            InvalidError: a bad stream name or timeout.
+            DisconnectedError, AuthenticationError, DeadlineError, StorageError: the log cannot be opened.
+        """
+        return Connecting(url, stream, timeout)
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._stream
+
+    async def bootstrap(
+        self, partitions: int = 4, retention: TopicRetention | None = None, *, durability: Durability | None = None
+    ) -> list[TopicInfo]:
+        """Creates the stream and every topic of ``AgentTopic``, once; what exists is left as it is.
+
+        Args:
+            partitions: of each topic, 1 to ``MAX_PARTITIONS``.
+            retention: how long ``agent.sessions`` keeps its records; it needs an age or a size bound. The other
+                topics keep everything: create one with ``ensure_topic`` first to give it a retention.
+            durability: of every topic; ``None`` for the engine's default.
+
+        Raises:
+            InvalidError: no retention, one without a bound, or a bad value; nothing was created.
+        """
+        if not isinstance(retention, TopicRetention):
+            raise InvalidError(
+                "retention: agent.sessions needs one, for example TopicRetention(expire_after=timedelta(days=30))",
+                argument="retention",
+            )
+        if not retention.is_bounded:
+            raise InvalidError(
+                "retention: never expires and has no size bound, so agent.sessions would grow for ever; "
+                "give expire_after or max_size",
+                argument="retention",
+            )
+        plain = self._config(partitions, None, durability)
+        sessions = self._config(partitions, retention, durability)
+        log = self._open_log()
+        return [
+            await log.ensure_topic(self._stream, topic, sessions if topic == AgentTopic.Sessions else plain)
+            for topic in AgentTopic.ALL
+        ]
+
+    async def ensure_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        retention: TopicRetention | None = None,
+        durability: Durability | None = None,
+    ) -> TopicInfo:
+        """Creates a topic, and the stream, where absent; an existing one is left as it is.
+
+        Args:
+            name: 1 to 255 bytes. partitions: 1 to ``MAX_PARTITIONS``. retention: ``None`` keeps everything.
+            durability: what an acknowledged record survives: ``memory``, ``process`` or ``power``; ``None`` for the
+                engine's default.
+
+        Raises:
+            InvalidError: a bad value; nothing was created. UnsupportedError: this log cannot give the durability.
+        """
+        check_name(name, "name")
+        if retention is not None and not isinstance(retention, TopicRetention):
+            raise InvalidError(
+                f"retention: expected a TopicRetention, got {type(retention).__name__}", argument="retention"
+            )
+        config = self._config(partitions, retention, durability)
+        return await self._open_log().ensure_topic(self._stream, name, config)
+
+    async def topics(self) -> tuple[TopicInfo, ...]:
+        """The stream's topics by name; none when the stream is absent."""
+        return await self._open_log().topics(self._stream)
+
+    async def topic(self, name: str) -> TopicInfo:
+        """A topic with its partitions.
+
+        Raises:
+            NotFoundError: it is absent.
+        """
+        info = await self._open_log().topic(self._stream, check_name(name, "name"))
+        if info is None:
+            raise NotFoundError(
+                f"topic {name!r} of stream {self._stream!r} does not exist; create it with "
+                f"ensure_topic({name!r}), or all agent topics with bootstrap()",
+                stream=self._stream,
+                topic=name,
+            )
+        return info
+
+    async def add_partitions(self, name: str, count: int) -> TopicInfo:
+        """Adds partitions to a topic. From then on a conversation's new records may go to another partition than
+        its old ones; reads look at all of them.
+
+        Raises:
+            NotFoundError: the topic is absent. InvalidError: ``count`` is not 1 or more, or too many.
+        """
+        check_name(name, "name")
+        if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
+            raise InvalidError(f"count: {count!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="count")
+        return await self._open_log().add_partitions(self._stream, name, count)
+
+    async def purge_topic(self, name: str) -> None:
+        """Removes every record of a topic, for every conversation; offsets start at 0 again.
+
+        Raises:
+            NotFoundError: the topic is absent.
+        """
+        await self._open_log().purge(self._stream, check_name(name, "name"))
+
+    async def delete_topic(self, name: str) -> None:
+        """Removes a topic with every record.
+
+        Raises:
+            NotFoundError: the topic is absent.
+        """
+        await self._open_log().delete_topic(self._stream, check_name(name, "name"))
+
+    async def info(self) -> EngineInfo:
+        """What the log behind this client is; on a remote one also a check that it answers."""
+        return await self._open_log().describe()
+
+    def context(self, conversation_id: str) -> ContextScope:
+        """The scope of one conversation. Does no I/O: a conversation begins with its first append.
+
+        Args:
+            conversation_id: from ``new_conversation_id()`` or ``derive_conversation_id(seed)``.
+
+        Raises:
+            IdError: not a conversation id.
+        """
+        return ContextScope(self._open_log(), self._stream, conversation_id)
+
+    async def assemble_context(
+        self,
+        conversation_id: str,
+        *,
+        topics: Sequence[str] | None = None,
+        last_n: int | None = None,
+        roles: Sequence[str] | None = None,
+        token_budget: int | None = None,
+        policy: PolicyLike | None = None,
+        across_subconversations: bool = False,
+        from_offsets: Mapping[int, int] | None = None,
+        from_checkpoint: Checkpoint | None = None,
+        to_checkpoint: Checkpoint | None = None,
+    ) -> Messages:
+        """Reads a conversation without a scope, with every control.
+
+        Args:
+            topics: names; ``None`` reads ``agent.sessions``.
+            last_n: newest messages to keep; 50 by default, no limit with ``roles``.
+            roles: keep messages of these agents. token_budget: tokens that the messages may cost together.
+            policy: replaces ``last_n``, ``roles`` and ``token_budget``.
+            across_subconversations: also messages of conversations whose parent or root this one is.
+            from_offsets: first offset by partition, the same map for every topic.
+            from_checkpoint: resume there; overrides ``from_offsets``. A partition that it lacks starts at 0.
+            to_checkpoint: stop there. A partition that it lacks reads as empty.
+
+        Returns:
+            The messages, oldest first. Each partition's read examines its newest ``CONTEXT_READ_WINDOW`` raw records,
+            or as many that end at ``to_checkpoint``; a start moves the read forward, never back.
+
+        Raises:
+            InvalidError: a bad argument; nothing was read.
+        """
+        chosen = choose_policy(last_n=last_n, roles=roles, token_budget=token_budget, policy=policy)
+        return await assemble(
+            self._open_log(),
+            self._stream,
+            parse_conversation_id(conversation_id),
+            chosen,
+            topics=topics,
+            across_subconversations=across_subconversations,
+            from_offsets=from_offsets,
+            from_checkpoint=from_checkpoint,
+            to_checkpoint=to_checkpoint,
+        )
+
+    async def aclose(self) -> None:
+        """Closes the client. Appends under way finish first. Calling it again does nothing."""
+        self._closed = True
+        await self._log.aclose()
+
+    async def __aenter__(self) -> Laser:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _open_log(self) -> Log:
+        if self._closed:
+            raise ClosedError("this Laser was closed; connect again")
+        return self._log
+
+    @staticmethod
+    def _config(partitions: int, retention: TopicRetention | None, durability: Durability | None) -> TopicConfig:
+        if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
+            raise InvalidError(
+                f"partitions: {partitions!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="partitions"
+            )
+        if durability is not None and durability not in DURABILITIES:
+            raise InvalidError(
+                f"durability: {durability!r} is not one of {', '.join(DURABILITIES)}", argument="durability"
+            )
+        return TopicConfig(partitions, retention, durability)
+
+    def __repr__(self) -> str:
+        return f"Laser(stream={self._stream!r}, {'closed' if self._closed else type(self._log).__name__})"
+
+
+class Connecting:
+    """A connection to be: ``await`` gives a ``Laser``; ``async with`` gives one and closes it."""
+
+    def __init__(self, url: str | None, stream: str | None, timeout: float) -> None:
+        self._url = url
+        self._stream = stream
+        self._timeout = timeout
+        self._laser: Laser | None = None
+
+    def __await__(self) -> Generator[Any, None, Laser]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Laser:
+        self._laser = await self._connect()
+        return self._laser
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._laser is not None:
+            await self._laser.aclose()
+
+    async def _connect(self) -> Laser:
+        timeout = self._timeout
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_SECONDS:
+            raise InvalidError(
+                f"timeout: {timeout!r} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
+                argument="timeout",
+            )
+        if self._stream is not None:
+            check_name(self._stream, "stream")
+        url = self._url if self._url is not None else os.environ.get("LASER_CONNECTION_STRING") or _DEFAULT_URL
+        default = self._stream or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
+        if not isinstance(url, str):
+            raise ConfigError(f"url: expected text, got {type(url).__name__}; the forms are {_FORMS}")
+        scheme, _, rest = url.partition(":")
+        if scheme == "memory" and not rest:
+            from laser.engines.memory import MemoryLog
+
+            return Laser(MemoryLog(), default)
+        if scheme == "embedded":
+            if not rest or "\0" in rest:
+                raise ConfigError("url: embedded: needs a directory, as in embedded:./data")
+            from laser.engines.sqlite import open_sqlite_log
+
+            return Laser(await open_sqlite_log(os.path.expanduser(rest), timeout=timeout), default)
+        if url.startswith("iggy://") or _SHORT_FORM.fullmatch(url):
+            from laser.engines.iggy import open_iggy_log, parse_iggy_url
+
+            config, named = parse_iggy_url(url)
+            stream = check_name(self._stream or named or default, "stream")
+            return Laser(await open_iggy_log(config, timeout=timeout), stream)
+        # The URL itself stays out of the text: it may hold a password.
+        raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
+
+
+async def context_checkpoint(laser: Laser, topics: Sequence[str]) -> Checkpoint:
+    """Where topics end now, without a scope. Absent topics are not covered."""
+    return await take_checkpoint(laser._open_log(), laser.stream, topics)
+
+
+def _shown(url: str) -> str:
+    scheme, colon, _ = url.partition(":")
+    return repr(f"{scheme[:16]}{colon}…") if colon and "@" not in scheme else "(without a scheme)"

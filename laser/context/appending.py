@@ -1,0 +1,74 @@
+"""From what a user appends to a record for the log."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from laser.errors import InvalidError, ProvenanceError
+from laser.model.checks import check_payload, check_record_id
+from laser.model.ids import new_record_id, parse_conversation_id
+from laser.model.provenance import Provenance
+from laser.model.records import NewRecord
+from laser.model.topics import AgentTopic
+from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
+from laser.wire.provenance import encode_provenance
+
+__all__ = ["build_provenance", "build_record"]
+
+_EVERYONE = "*"
+
+
+def build_provenance(conversation_id: str, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
+    """The provenance of an append in a conversation.
+
+    Args:
+        conversation_id: canonical.
+        agent: the writer's name. provenance: everything else; its own agent and conversation must not disagree.
+
+    Raises:
+        InvalidError: they do.
+    """
+    if provenance is None:
+        return _plain(conversation_id, topic, agent)
+    if not isinstance(provenance, Provenance):
+        raise InvalidError(f"provenance: expected a Provenance, got {type(provenance).__name__}", argument="provenance")
+    named = provenance.conversation_id
+    if named is not None and parse_conversation_id(named) != conversation_id:
+        raise InvalidError(
+            f"provenance: names conversation {named}, but the scope is of {conversation_id}", argument="provenance"
+        )
+    if agent is not None and provenance.agent not in (None, agent):
+        raise InvalidError(f"agent: {agent!r}, but provenance names {provenance.agent!r}", argument="agent")
+    target = provenance.target_agent_id
+    if target is None and topic == AgentTopic.Sessions:
+        target = _EVERYONE
+    return msgspec.structs.replace(
+        provenance, conversation_id=conversation_id, agent=agent or provenance.agent, target_agent_id=target
+    )
+
+
+def build_record(payload: bytes | str, provenance: Provenance, record_id: int | None) -> NewRecord:
+    """The record of a payload. Empty content is framed (``laser.wire.frames``).
+
+    Raises:
+        InvalidError, LimitError: a bad payload, id or provenance.
+    """
+    data = check_payload(payload)
+    identity = new_record_id() if record_id is None else check_record_id(record_id)
+    try:
+        if data:
+            return NewRecord(identity, data, encode_provenance(provenance))
+        return NewRecord(identity, EMPTY_PAYLOAD, encode_provenance(provenance, (EMPTY_FRAME,)))
+    except ProvenanceError as error:
+        raise InvalidError(f"provenance: {error}", argument=error.header) from error
+    except TypeError as error:
+        # The encoder's cache cannot hash what is no plain value, such as a list where text belongs.
+        raise InvalidError(f"provenance: {error}", argument="provenance") from error
+
+
+@lru_cache(maxsize=4096)
+def _plain(conversation_id: str, topic: str, agent: str | None) -> Provenance:
+    target = _EVERYONE if topic == AgentTopic.Sessions else None
+    return Provenance(conversation_id=conversation_id, agent=agent, target_agent_id=target)

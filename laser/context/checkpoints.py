@@ -1,0 +1,45 @@
+"""Taking checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
+from laser.model.checks import check_topics
+from laser.model.topics import AgentTopic, PartitionInfo, TopicInfo
+from laser.ports.log import Log
+
+__all__ = ["take_checkpoint"]
+
+
+async def take_checkpoint(log: Log, stream: str, topics: Sequence[str] | None = None) -> Checkpoint:
+    """Where topics end now; absent ones are not covered.
+
+    Args:
+        topics: names; ``None`` means ``agent.sessions``.
+    """
+    names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
+    per_topic: dict[str, dict[int, int]] = {}
+    marks: dict[str, TopicMark] = {}
+    for name in names:
+        info = await log.topic(stream, name)
+        if info is not None:
+            per_topic[name] = {part.id: part.end for part in info.partitions}
+            marks[name] = await _mark(log, stream, info)
+    return Checkpoint(per_topic, marks)
+
+
+async def _mark(log: Log, stream: str, info: TopicInfo) -> TopicMark:
+    partitions = {
+        part.id: PartitionMark(part.created_at_micros, await _last_id(log, stream, info, part))
+        for part in info.partitions
+    }
+    return TopicMark(info.stream_id, info.stream_created_at_micros, info.topic_id, info.created_at_micros, partitions)
+
+
+async def _last_id(log: Log, stream: str, info: TopicInfo, part: PartitionInfo) -> int | None:
+    if part.end == part.first:
+        return None
+    page = await log.read(stream, info.name, part.id, start=part.end - 1, limit=1)
+    # The page is empty when retention or a purge came in between; then there is nothing to remember.
+    return page.records[0].id if page.records and page.records[0].offset == part.end - 1 else None

@@ -1,0 +1,141 @@
+"""Reading a conversation: its records from several topics, merged into one order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from laser.context.decoding import decode_record
+from laser.model.checkpoint import Checkpoint
+from laser.model.messages import ContextMessage, Messages, SkippedRecord
+from laser.model.window import Match, Window, WindowQuery
+from laser.ports.log import Log
+from laser.wire.routing import route
+
+__all__ = ["HistoryQuery", "read_history"]
+
+# Records decoded between two chances for other tasks to run: about a millisecond's work.
+_DECODE_CHUNK = 256
+
+
+class HistoryQuery(msgspec.Struct, frozen=True):
+    """What to read of a conversation.
+
+    Attributes:
+        topics: names, in the order that breaks ties of time.
+        from_offsets: first offset by partition, for every topic. from_checkpoint: first offset by topic and
+            partition; overrides ``from_offsets`` for the topics that it covers.
+        to_checkpoint: where each partition stops.
+        newest: only this many of the newest messages are needed, ``None`` for all of the window.
+    """
+
+    conversation_id: str
+    topics: Sequence[str]
+    children: bool = False
+    from_offsets: Mapping[int, int] | None = None
+    from_checkpoint: Checkpoint | None = None
+    to_checkpoint: Checkpoint | None = None
+    newest: int | None = None
+
+    def for_topic(self, topic: str, newest: int | None) -> WindowQuery:
+        """The window query of one topic."""
+        starts, stops = self.from_offsets, None
+        if self.from_checkpoint is not None:
+            # A topic that the checkpoint does not cover had no record then: it is read from its beginning.
+            starts = self.from_checkpoint.topic_offsets(topic) or {}
+        if self.to_checkpoint is not None:
+            stops = self.to_checkpoint.topic_offsets(topic) or {}
+        return WindowQuery(Match(self.conversation_id, self.children), starts, stops, newest)
+
+
+async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
+    """The conversation's messages of the read windows, in order; absent topics read as empty.
+
+    The order is by broker timestamp, then place of the topic in the list, then partition, then offset. Within a
+    partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. A record
+    whose id was seen before in its topic is another copy of the same append: the first one is kept.
+    """
+    results: list[_TopicHistory | None] = [None] * len(query.topics)
+
+    async def read(index: int, topic: str) -> None:
+        results[index] = await _read_topic(log, stream, topic, query)
+
+    if len(query.topics) == 1:
+        await read(0, query.topics[0])
+    else:
+        async with anyio.create_task_group() as tasks:
+            for index, topic in enumerate(query.topics):
+                tasks.start_soon(read, index, topic)
+
+    histories = [history for history in results if history is not None]
+    skipped = [skip for history in histories for skip in history.skipped]
+    return Messages(_merge(histories), skipped)
+
+
+class _TopicHistory:
+    """The decoded records of one topic, by partition, then offset."""
+
+    def __init__(self, one_partition: bool, messages: list[ContextMessage], skipped: list[SkippedRecord]) -> None:
+        self.one_partition = one_partition
+        self.messages = messages
+        self.skipped = skipped
+
+
+async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> _TopicHistory | None:
+    window = await log.window(stream, topic, query.for_topic(topic, query.newest))
+    if window is None:
+        return None
+    history, lost = await _decode(window)
+    if query.newest is not None and lost:
+        # Of the newest records some turned out not to be messages: their places belong to older ones.
+        window = await log.window(stream, topic, query.for_topic(topic, None))
+        if window is None:
+            return None
+        history, _ = await _decode(window)
+    return history
+
+
+async def _decode(window: Window) -> tuple[_TopicHistory, bool]:
+    messages: list[ContextMessage] = []
+    skipped: list[SkippedRecord] = []
+    seen: set[int] = set()
+    partitions: set[int] = set()
+    lost = False
+    for count, record in enumerate(window.records, 1):
+        if count % _DECODE_CHUNK == 0:
+            await anyio.lowlevel.checkpoint()
+        message = decode_record(record, window.topic)
+        if isinstance(message, SkippedRecord):
+            skipped.append(message)
+            # A record of no known conversation takes no place among the newest of this one.
+            lost = lost or route(record.headers, record.payload).conversation_id is not None
+        elif record.id in seen and record.id:
+            lost = True
+        else:
+            seen.add(record.id)
+            partitions.add(record.partition)
+            messages.append(message)
+    return _TopicHistory(len(partitions) < 2, messages, skipped), lost
+
+
+def _merge(histories: Sequence[_TopicHistory]) -> list[ContextMessage]:
+    filled = [history for history in histories if history.messages]
+    if len(filled) == 1 and filled[0].one_partition:
+        return filled[0].messages
+    keyed: list[tuple[int, int, int, int, ContextMessage]] = []
+    for position, history in enumerate(histories):
+        partition, highest = -1, 0
+        for message in history.messages:
+            if message.partition != partition:
+                partition, highest = message.partition, 0
+            highest = max(highest, message.timestamp_micros)
+            keyed.append((highest, position, partition, message.offset, message))
+    keyed.sort(key=_order)
+    return [entry[4] for entry in keyed]
+
+
+def _order(entry: tuple[int, int, int, int, ContextMessage]) -> tuple[int, int, int, int]:
+    return entry[:4]

@@ -1,0 +1,189 @@
+"""The context scope: one conversation of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laser.context.appending import build_provenance, build_record
+from laser.context.assembly import assemble, choose_policy
+from laser.context.checkpoints import take_checkpoint
+from laser.context.policies import PolicyLike, as_policy
+from laser.errors import InvalidError, LimitError
+from laser.limits import DEFAULT_LAST_N, MAX_BATCH_BYTES, MAX_BATCH_RECORDS
+from laser.model.checkpoint import Checkpoint
+from laser.model.checks import check_name
+from laser.model.ids import parse_conversation_id
+from laser.model.messages import AppendReceipt, Messages
+from laser.model.provenance import Provenance
+from laser.model.records import NewRecord
+from laser.ports.log import Log
+
+__all__ = ["ContextScope"]
+
+
+class ContextScope:
+    """One conversation. ``Laser.context`` makes it, without any I/O; every method works on that conversation only.
+
+    A conversation's records on one topic share a partition: its id is the partition key.
+    """
+
+    def __init__(self, log: Log, stream: str, conversation_id: str) -> None:
+        self._log = log
+        self._stream = stream
+        self._conversation = parse_conversation_id(conversation_id)
+
+    @property
+    def conversation(self) -> str:
+        """The conversation id, canonical."""
+        return self._conversation
+
+    async def append(
+        self,
+        topic: str,
+        payload: bytes | str,
+        *,
+        agent: str | None = None,
+        provenance: Provenance | None = None,
+        id: int | None = None,
+    ) -> AppendReceipt:
+        """Writes one message. When it returns, the message is on the log as durably as its topic says.
+
+        Args:
+            topic: a topic that ``Laser.bootstrap`` or ``Laser.ensure_topic`` made.
+            payload: bytes, or text that becomes UTF-8; 0 to ``MAX_PAYLOAD_BYTES`` bytes.
+            agent: who writes it, 1 to 255 bytes.
+            provenance: more about it. On ``agent.sessions`` a missing target becomes ``*``.
+            id: the record's id, 1 to 2**128 - 1, for writing the same message again after
+                ``AppendIndeterminateError`` or a crash: when one of the newest ``CONTEXT_READ_WINDOW`` records of the
+                partition has it, nothing is written and its receipt is returned.
+
+        Raises:
+            InvalidError, LimitError: a bad argument; nothing was written.
+            NotFoundError: the topic is absent; nothing was written.
+            AppendIndeterminateError: no answer came; the message may be on the log. Append again with
+                ``id=error.record_ids[0]``.
+        """
+        check_name(topic, "topic")
+        record = build_record(payload, build_provenance(self._conversation, topic, agent, provenance), id)
+        done = await self._log.append(self._stream, topic, (record,), key=self._conversation, find_first=id is not None)
+        return AppendReceipt(done.stream_id, done.topic_id, done.partition, done.offsets[0], record.id)
+
+    async def append_many(
+        self,
+        topic: str,
+        payloads: Sequence[bytes | str],
+        *,
+        agent: str | None = None,
+        provenance: Provenance | None = None,
+        ids: Sequence[int] | None = None,
+    ) -> list[AppendReceipt]:
+        """Writes several messages as one batch: in order, next to each other, all or none.
+
+        Args:
+            payloads: at most ``MAX_BATCH_RECORDS``, together at most ``MAX_BATCH_BYTES`` bytes; none writes nothing.
+            agent, provenance: as in ``append``, the same for all. ids: one for each payload, all different.
+
+        Returns:
+            A receipt for each payload, in their order.
+
+        Raises:
+            As ``append``; the error names the place in the list.
+        """
+        check_name(topic, "topic")
+        records = self._records(topic, payloads, agent, provenance, ids)
+        if not records:
+            return []
+        done = await self._log.append(self._stream, topic, records, key=self._conversation, find_first=ids is not None)
+        return [
+            AppendReceipt(done.stream_id, done.topic_id, done.partition, offset, record.id)
+            for offset, record in zip(done.offsets, records, strict=True)
+        ]
+
+    async def fetch(
+        self,
+        *,
+        topics: Sequence[str] | None = None,
+        n: int = DEFAULT_LAST_N,
+        token_budget: int | None = None,
+    ) -> Messages:
+        """The newest messages, oldest first.
+
+        Args:
+            topics: names; ``None`` reads ``agent.sessions``. An absent topic reads as empty.
+            n: how many, from 0; 0 reads nothing.
+            token_budget: tokens that they may cost together, by the default estimate; the newest one stays even
+                when it alone costs more.
+
+        Raises:
+            InvalidError: a bad argument; nothing was read.
+        """
+        policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None)
+        return await assemble(self._log, self._stream, self._conversation, policy, topics=topics)
+
+    async def fetch_with(self, topics: Sequence[str], policy: PolicyLike) -> Messages:
+        """The messages that a policy keeps, oldest first.
+
+        Args:
+            topics: names. policy: a policy, or a function from messages to the messages to keep.
+        """
+        return await assemble(self._log, self._stream, self._conversation, as_policy(policy), topics=topics)
+
+    async def block(
+        self,
+        *,
+        topics: Sequence[str] | None = None,
+        n: int = DEFAULT_LAST_N,
+        token_budget: int | None = None,
+    ) -> str:
+        """The newest messages as one text ready for a prompt: their texts joined by newlines. As ``fetch``."""
+        messages = await self.fetch(topics=topics, n=n, token_budget=token_budget)
+        return "\n".join(message.text for message in messages)
+
+    async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:
+        """Where topics end now.
+
+        Args:
+            topics: names; ``None`` means ``agent.sessions``. An absent topic is not covered.
+        """
+        return await take_checkpoint(self._log, self._stream, topics)
+
+    def _records(
+        self,
+        topic: str,
+        payloads: Sequence[bytes | str],
+        agent: str | None,
+        provenance: Provenance | None,
+        ids: Sequence[int] | None,
+    ) -> list[NewRecord]:
+        if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
+            raise InvalidError("payloads: expected a list of payloads", argument="payloads")
+        count = len(payloads)
+        if count > MAX_BATCH_RECORDS:
+            raise LimitError(
+                f"payloads: {count} of them, allowed are {MAX_BATCH_RECORDS} a batch",
+                argument="payloads",
+                size=count,
+                limit=MAX_BATCH_RECORDS,
+            )
+        if ids is not None and (len(ids) != count or len(set(ids)) != count):
+            raise InvalidError("ids: expected one id for each payload, all different", argument="ids")
+        shared = build_provenance(self._conversation, topic, agent, provenance)
+        records: list[NewRecord] = []
+        for place, payload in enumerate(payloads):
+            try:
+                records.append(build_record(payload, shared, None if ids is None else ids[place]))
+            except InvalidError as error:
+                error.args = (f"payloads[{place}]: {error}",)
+                raise
+        size = sum(len(record.payload) + len(record.headers) for record in records)
+        if size > MAX_BATCH_BYTES:
+            raise LimitError(
+                f"payloads: {size} bytes with headers, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
+                argument="payloads",
+                size=size,
+                limit=MAX_BATCH_BYTES,
+            )
+        return records
+
+    def __repr__(self) -> str:
+        return f"ContextScope(stream={self._stream!r}, conversation={self._conversation!r})"

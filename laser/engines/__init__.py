@@ -1,0 +1,1 @@
+"""Engines: each implements a port, and is the only importer of its driver."""
