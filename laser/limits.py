@@ -39,3 +39,15 @@ MAX_OFFSET: Final = 2**64 - 1
 
 MAX_TIMEOUT_SECONDS: Final = 86_400.0
 """The longest deadline that a client accepts."""
+
+MAX_KV_KEY_BYTES: Final = 512
+"""UTF-8 bytes of a key of the key-value store."""
+
+MAX_KV_VALUE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a value of the key-value store."""
+
+MAX_KV_NAMESPACE_BYTES: Final = 128
+"""UTF-8 bytes of a namespace of the key-value store."""
+
+MAX_SCAN_LIMIT: Final = 1_000
+"""Entries of one page of a key-value scan."""
