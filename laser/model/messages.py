@@ -27,7 +27,7 @@ class AppendReceipt(msgspec.Struct, frozen=True, gc=False):
     id: int
 
 
-class ContextMessage(msgspec.Struct, frozen=True, gc=False, weakref=True):
+class ContextMessage(msgspec.Struct, frozen=True, gc=False):
     """One message of a conversation.
 
     Attributes:
