@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.servers import IggyForTests, find_iggy
-
-if TYPE_CHECKING:
-    import laser as ls
+import laser as ls
+from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
 
 ENGINES = ("memory", "embedded", "iggy")
-_IGGY = pytest.StashKey[IggyForTests]()
+_FOUND = pytest.StashKey[FoundIggy]()
+_STREAMS = itertools.count(1)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -27,25 +29,20 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def iggy(request: pytest.FixtureRequest) -> Iterator[IggyForTests]:
-    """The Iggy server of this test session; the test is skipped where none can be had."""
-    found = _iggy_of(request.config)
-    if found.missing:
-        pytest.skip(found.missing)
-    found.start()
-    yield found
-    found.stop()
+def iggy(request: pytest.FixtureRequest) -> Iterator[OpenIggy]:
+    """The Iggy server of this test session, for tests that leave it as it is; skips where none can be had."""
+    found = _found(request.config)
+    if found.kind == "none":
+        pytest.skip(found.detail)
+    with open_iggy(found) as server:
+        yield server
 
 
 @pytest.fixture
 def stream_name(request: pytest.FixtureRequest) -> str:
-    """A stream of the test's own, for engines that tests share."""
-    _iggy_streams.update(["stream"])
-    plain = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40]
-    return f"t-{_iggy_streams['stream']}-{plain}"
-
-
-_iggy_streams: Counter[str] = Counter()
+    """A stream of the test's own: the Iggy server is shared by all tests."""
+    plain = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
+    return f"t{next(_STREAMS)}-{plain}"
 
 
 @pytest.fixture(params=ENGINES)
@@ -55,77 +52,73 @@ def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return "memory:"
     if request.param == "embedded":
         return f"embedded:{tmp_path / 'data'}"
-    server: IggyForTests = request.getfixturevalue("iggy")
+    server: OpenIggy = request.getfixturevalue("iggy")
     return server.url
 
 
 @pytest.fixture
 async def laser(engine_url: str, stream_name: str) -> AsyncIterator[ls.Laser]:
-    """A connected client on each engine in turn, its agent topics made, on a stream of the test's own."""
-    from datetime import timedelta
-
-    import laser as ls
-
+    """A client on each engine in turn, on a stream of the test's own whose agent topics have four partitions."""
     async with ls.Laser.connect(engine_url, stream=stream_name) as client:
         await client.bootstrap(partitions=4, retention=ls.TopicRetention(expire_after=timedelta(days=30)))
         yield client
 
 
-def _iggy_of(config: pytest.Config) -> IggyForTests:
-    if _IGGY not in config.stash:
-        config.stash[_IGGY] = find_iggy()
-    return config.stash[_IGGY]
+def _found(config: pytest.Config) -> FoundIggy:
+    if _FOUND not in config.stash:
+        config.stash[_FOUND] = find_iggy()
+    return config.stash[_FOUND]
 
 
 def _engine_of(item: pytest.Item) -> str | None:
-    """Which engine a test exercises: its marker, else its parameters, else its file's name."""
+    """Which engine a test exercises: its marker, else its parameters, else the name of its file or folder."""
     if item.get_closest_marker("iggy") or item.get_closest_marker("cluster"):
         return "iggy"
     params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
     words = [value for name, value in params.items() if name != "anyio_backend" and isinstance(value, str)]
-    words += re.split(r"[^a-z0-9]+", item.path.stem)
-    for word in words:
-        for engine, spellings in (("memory", ("memory",)), ("embedded", ("embedded", "sqlite")), ("iggy", ("iggy",))):
-            if word in spellings or word.startswith(tuple(f"{spelling}:" for spelling in spellings)):
-                return engine
-    return None
+    words += re.split(r"[^a-z0-9]+", f"{item.path.parent.name}_{item.path.stem}")
+    names = {"memory": "memory", "embedded": "embedded", "sqlite": "embedded", "iggy": "iggy"}
+    return next((names[head] for word in words if (head := word.partition(":")[0]) in names), None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    impossible = []
-    for item in list(items):
+    impossible: list[pytest.Item] = []
+    for item in items:
         engine = _engine_of(item)
         if engine is None:
             continue
         item.user_properties.append(("engine", engine))
         if engine == "iggy":
-            if not item.get_closest_marker("iggy"):
-                item.add_marker("iggy")
-            # The Iggy client runs on asyncio only, so there is nothing to test on trio but the refusal.
-            if hasattr(item, "callspec") and item.callspec.params.get("anyio_backend") == "trio":
+            item.add_marker("iggy")
+            # The Iggy client needs asyncio; on trio there is nothing of it to test.
+            if getattr(item, "callspec", None) and item.callspec.params.get("anyio_backend") == "trio":  # type: ignore[attr-defined]
                 impossible.append(item)
     if impossible:
-        dropped = set(impossible)
-        items[:] = [item for item in items if item not in dropped]
+        gone = set(map(id, impossible))
+        items[:] = [item for item in items if id(item) not in gone]
         config.hook.pytest_deselected(items=impossible)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Ends with one line that says which engines ran; ``.ci/run`` prints it once more."""
     ran: Counter[str] = Counter()
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, ()):
             if report.when == "call":
                 ran.update(value for name, value in report.user_properties if name == "engine")
-    wanted = {value for reports in terminalreporter.stats.values() for report in reports
-              for name, value in getattr(report, "user_properties", ()) if name == "engine"}
-    if not wanted:
-        return
-    iggy = _iggy_of(config)
+    found = _found(config)
     parts = [f"{engine} {ran[engine]} tests" for engine in ENGINES if ran[engine]]
     if ran["iggy"]:
-        parts[-1] += f" ({iggy.version})"
+        parts[-1] += f" ({_describe(found)})"
     line = f"engines: {', '.join(parts) or 'none'}"
-    if iggy.missing:
-        line += f" | skipped: iggy, {iggy.missing}"
+    if found.kind == "none":
+        line += f" | skipped: {found.detail}"
     terminalreporter.write_line("")
     terminalreporter.write_line(line)
+
+
+def _describe(found: FoundIggy) -> str:
+    if found.kind == "binary":
+        said = subprocess.run([found.detail, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        return said.stdout.strip() or "server of unknown version"
+    return f"server {found.detail}"

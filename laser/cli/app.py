@@ -1,0 +1,52 @@
+"""The command line as a whole: its commands, its help, its version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import laser as ls
+from laser.cli.append import append
+from laser.cli.bootstrap import bootstrap
+from laser.cli.fetch import fetch
+from laser.cli.import_ import import_transcript
+from laser.cli.serve_info import serve_info
+from laser.cli.tail import tail
+from laser.cli.topics import topics
+
+__all__ = ["app"]
+
+_EPILOG = "Exit codes: 0 done, 1 refused or failed (one line on stderr says why), 2 wrong usage, 130 interrupted."
+
+app = typer.Typer(
+    help="Keeps conversations of agents on a durable log.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    # A traceback with the values of local variables could show a password.
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("append")(append)
+app.command("fetch")(fetch)
+app.command("tail")(tail)
+app.command("topics")(topics)
+app.command("bootstrap")(bootstrap)
+app.command("import")(import_transcript)
+app.command("serve-info")(serve_info)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"laser {ls.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass

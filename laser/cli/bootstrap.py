@@ -1,0 +1,59 @@
+"""``laser bootstrap``: the agent topics of a stream."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final, cast
+
+import typer
+
+import laser as ls
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.running import run
+from laser.cli.topics import print_topics
+
+__all__ = ["KEEP_DAYS", "PARTITIONS", "bootstrap", "days"]
+
+PARTITIONS: Final = 4
+KEEP_DAYS: Final = 30.0
+
+
+def bootstrap(
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions of each new topic.")] = PARTITIONS,
+    keep_days: Annotated[
+        float, typer.Option("--keep-days", help="Days that agent.sessions keeps its records.")
+    ] = KEEP_DAYS,
+    durability: Annotated[
+        str | None,
+        typer.Option(
+            "--durability",
+            help="What an acknowledged record survives: memory, process or power. Default: the engine's.",
+            show_default=False,
+        ),
+    ] = None,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Create the agent topics of a stream. What exists is left as it is."""
+
+    async def work() -> None:
+        # The client refuses a durability that it does not know.
+        chosen = cast("ls.Durability | None", durability)
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            await laser.bootstrap(partitions, ls.TopicRetention(expire_after=days(keep_days)), durability=chosen)
+            print_topics(laser.stream, await laser.topics(), as_json)
+
+    run(work)
+
+
+def days(count: float) -> timedelta:
+    """A number of days as a duration.
+
+    Raises:
+        InvalidError: not a number above 0 that a duration can hold.
+    """
+    if not 0 < count < 1e6:
+        raise ls.InvalidError(f"--keep-days: {count} is not a number of days above 0", argument="--keep-days")
+    return timedelta(days=count)

@@ -1,0 +1,50 @@
+"""Running a command: an event loop, and one line for whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+import typer
+
+import laser as ls
+
+__all__ = ["FAILED", "INTERRUPTED", "run"]
+
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    """Does the work, and turns what goes wrong into one line on stderr and an exit code.
+
+    Raises:
+        typer.Exit: with the code, where it is not 0.
+    """
+    try:
+        anyio.run(work)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, BrokenPipeError, ls.LaserError, BaseExceptionGroup) as error:
+        known = _known(error)
+        if known is None:
+            # A fault of the program itself: its traceback is what a report needs.
+            raise
+        if isinstance(known, KeyboardInterrupt):
+            raise typer.Exit(INTERRUPTED) from None
+        if isinstance(known, BrokenPipeError):
+            # The reader of the pipe, such as head, has seen enough; Python would complain when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return
+        sys.stderr.write(f"laser: {' '.join(str(known).split())}\n")
+        raise typer.Exit(FAILED) from None
+
+
+def _known(error: BaseException) -> BaseException | None:
+    """The error that explains a failure, looked up in groups too; ``None`` for a fault of the program."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [_known(inner) for inner in error.exceptions]
+        return None if None in found else found[0]
+    return error if isinstance(error, ls.LaserError | BrokenPipeError | KeyboardInterrupt) else None
