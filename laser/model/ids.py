@@ -74,14 +74,10 @@ class UlidSource:
         self._entropy = entropy
         self._lock = threading.Lock()
         self._last = 0
-        # A forked child would go on from its parent's state and mint the parent's next ids again.
-        self._pid = os.getpid()
 
     def next(self) -> int:
         """The next id as a 128-bit integer, above every earlier one of this source."""
         with self._lock:
-            if self._pid != os.getpid():
-                self._pid, self._last = os.getpid(), 0
             # The clock is read inside the lock: read outside, two threads could come in with their times swapped.
             millis = self._clock() & ((1 << 48) - 1)
             fresh = millis << _RANDOM_BITS | int.from_bytes(self._entropy(10), "big")
@@ -96,6 +92,17 @@ def _wall_clock_millis() -> int:
 
 
 _SOURCE = UlidSource()
+
+
+def _start_anew() -> None:
+    # A forked child would go on from its parent's state and mint the parent's next ids again; and a lock that
+    # another thread holds at the fork stays locked in the child for good.
+    global _SOURCE
+    _SOURCE = UlidSource()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def new_conversation_id() -> str:
