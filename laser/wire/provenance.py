@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
@@ -15,7 +16,7 @@ from laser.model.ids import parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.wire.blocks import FLOAT64, STRING, UINT64, Header, decode_block, encode_block
 
-__all__ = ["CONVERSATION_KEY", "decode_provenance", "encode_provenance", "read_conversations"]
+__all__ = ["CONVERSATION_KEY", "MAX_CACHED_BLOCK", "decode_provenance", "encode_provenance", "read_conversations"]
 
 CONVERSATION_KEY: Final = b"gen_ai.conversation.id"
 _PARENT_KEY: Final = b"agdx.parent_conv"
@@ -39,22 +40,27 @@ _UNSIGNED: Final = {
     b"gen_ai.usage.input_tokens": "input_tokens",
     b"gen_ai.usage.output_tokens": "output_tokens",
 }
+_NUMBERS: Final = (*_UNSIGNED.values(), "cost_usd")
 _CAUSE_KEY: Final = b"agdx.cause"
 _COST_KEY: Final = b"agdx.cost"
 _FIELDS: Final = sorted(
     [*_TEXT.items(), *_IDS.items(), *_UNSIGNED.items(), (_CAUSE_KEY, "causal_parent"), (_COST_KEY, "cost_usd")]
 )
 
+# Blocks of other writers can be 100 kB each; kept by the thousand they would fill the memory.
+MAX_CACHED_BLOCK: Final = 2 * MAX_PROVENANCE_BYTES
+
 _U64: Final = struct.Struct("<Q")
 _F64: Final = struct.Struct("<d")
 _MAX_U64: Final = 2**64 - 1
+_MAX_F64: Final = sys.float_info.max
 _MAX_U32: Final = 2**32 - 1
 # At most 20 digits: int() of longer text takes quadratic time, and u64 has no more.
 _NUMBER: Final = re.compile(r"[0-9]{1,20}")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _POSITION: Final = re.compile(r"(0|[1-9][0-9]{0,9}):(0|[1-9][0-9]{0,19})")
 
 
-@lru_cache(maxsize=4096)
 def encode_provenance(provenance: Provenance, extra: tuple[Header, ...] = ()) -> bytes:
     """The header block of a provenance, entries in the order of their keys.
 
@@ -68,6 +74,15 @@ def encode_provenance(provenance: Provenance, extra: tuple[Header, ...] = ()) ->
             unsigned 64 bits, a cost that is not finite.
         LimitError: a text over ``MAX_HEADER_BYTES``, or all headers over ``MAX_PROVENANCE_BYTES``.
     """
+    # True, 1 and 1.0 are one key to a cache, and so are 0.0 and -0.0: with numbers there is none. They differ from
+    # record to record anyway.
+    for field in _NUMBERS:
+        if getattr(provenance, field) is not None:
+            return _encode(provenance, extra)
+    return _encode_cached(provenance, extra)
+
+
+def _encode(provenance: Provenance, extra: tuple[Header, ...]) -> bytes:
     headers = list(extra)
     for key, field in _FIELDS:
         value = getattr(provenance, field)
@@ -95,7 +110,9 @@ def encode_provenance(provenance: Provenance, extra: tuple[Header, ...] = ()) ->
     return encode_block(headers)
 
 
-@lru_cache(maxsize=8192)
+_encode_cached = lru_cache(maxsize=4096)(_encode)
+
+
 def decode_provenance(block: bytes) -> Provenance:
     """The provenance in a header block. Unknown headers are ignored.
 
@@ -105,6 +122,10 @@ def decode_provenance(block: bytes) -> Provenance:
         ProvenanceError: the block is damaged, a known header has a value that it cannot have, or there is no
             conversation id.
     """
+    return _decode_cached(block) if len(block) <= MAX_CACHED_BLOCK else _decode(block)
+
+
+def _decode(block: bytes) -> Provenance:
     fields: dict[str, str | int | float] = {}
     for header in _headers(block):
         key = header.key
@@ -123,6 +144,9 @@ def decode_provenance(block: bytes) -> Provenance:
     if "conversation_id" not in fields:
         raise ProvenanceError("no gen_ai.conversation.id header", header=CONVERSATION_KEY.decode())
     return Provenance(**fields)  # type: ignore[arg-type]
+
+
+_decode_cached = lru_cache(maxsize=8192)(_decode)
 
 
 def read_conversations(headers: Iterable[Header]) -> dict[str, str]:
@@ -193,8 +217,8 @@ def _pack_unsigned(field: str, value: int) -> bytes:
 
 
 def _pack_cost(value: float) -> bytes:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ProvenanceError(f"cost_usd: {value!r} is not a finite number", header="cost_usd")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX_F64:
+        raise ProvenanceError(f"cost_usd: {value!r:.40} is not a finite number", header="cost_usd")
     return _F64.pack(value)
 
 
@@ -251,10 +275,11 @@ def _read_cost(header: Header) -> float:
     if header.kind == FLOAT64:
         value = float(_F64.unpack(header.value)[0])
     else:
-        try:
-            value = float(_read_text(header))
-        except ValueError as error:
-            raise ProvenanceError(f"{_name(header)}: not a number", header=_name(header)) from error
+        text = _read_text(header)
+        # float() alone would also take blanks, underscores and digits of other scripts.
+        if not _DECIMAL.fullmatch(text):
+            raise ProvenanceError(f"{_name(header)}: not a number", header=_name(header))
+        value = float(text)
     if not math.isfinite(value):
         raise ProvenanceError(f"{_name(header)}: not finite", header=_name(header))
     return value

@@ -10,7 +10,7 @@ from laser.errors import CodecError, ProvenanceError
 from laser.model.window import Match
 from laser.wire.blocks import decode_block
 from laser.wire.envelope import ENVELOPE_KEY, decode_envelope, is_envelope
-from laser.wire.provenance import read_conversations
+from laser.wire.provenance import MAX_CACHED_BLOCK, read_conversations
 
 __all__ = ["UNATTRIBUTED", "Route", "route"]
 
@@ -36,16 +36,19 @@ UNATTRIBUTED = Route()
 def route(headers: bytes, payload: bytes) -> Route:
     """The conversations that a record names, read leniently: what cannot be read counts as absent."""
     if ENVELOPE_KEY not in headers:
-        return _route_headers(headers)
+        return _route_block(headers)
     try:
         if is_envelope(headers):
             return Route(decode_envelope(payload)["conversation"])
     except (ProvenanceError, CodecError):
         return UNATTRIBUTED
-    return _route_headers(headers)
+    return _route_block(headers)
 
 
-@lru_cache(maxsize=8192)
+def _route_block(block: bytes) -> Route:
+    return _route_cached(block) if len(block) <= MAX_CACHED_BLOCK else _route_headers(block)
+
+
 def _route_headers(block: bytes) -> Route:
     try:
         headers = decode_block(block)
@@ -54,3 +57,6 @@ def _route_headers(block: bytes) -> Route:
     found = read_conversations(headers)
     # A child that cannot be attributed itself is not a child either: it is reported, never shown half.
     return Route(**found) if "conversation_id" in found else UNATTRIBUTED
+
+
+_route_cached = lru_cache(maxsize=8192)(_route_headers)
