@@ -1,0 +1,131 @@
+"""The tables of the file, and how an older file becomes a newer one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from laser.errors import StorageError
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "prepare"]
+
+APPLICATION_ID: Final = 0x4C415352  # "LASR"
+
+_V1: Final = """
+CREATE TABLE catalog (
+    only INTEGER PRIMARY KEY CHECK (only = 0),
+    created_at INTEGER NOT NULL -- the newest creation time given out, so that the next one is later
+);
+INSERT INTO catalog VALUES (0, 0);
+
+CREATE TABLE streams (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL
+);
+
+CREATE TABLE topics (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream_id INTEGER NOT NULL REFERENCES streams (id),
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expire_micros INTEGER,
+    max_size INTEGER,
+    durability TEXT NOT NULL,
+    partitions INTEGER NOT NULL,
+    UNIQUE (stream_id, name)
+);
+
+-- What a partition is lies in its last record: end, bytes, newest time. Only what records cannot tell is here.
+CREATE TABLE partitions (
+    topic_id INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    key INTEGER NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL,
+    first INTEGER NOT NULL,       -- the first offset held; records below it wait to be swept
+    first_total INTEGER NOT NULL, -- "total" of the record before it
+    last_ts INTEGER NOT NULL,     -- no record may be older
+    PRIMARY KEY (topic_id, id)
+) WITHOUT ROWID;
+
+CREATE TABLE records (
+    pos INTEGER PRIMARY KEY,  -- partition key << 40 | offset
+    ts INTEGER NOT NULL,      -- microseconds since 1970 UTC
+    total INTEGER NOT NULL,   -- payload and header bytes of the partition so far, this record's included
+    id BLOB NOT NULL,         -- 16 bytes, big-endian
+    crc INTEGER NOT NULL,
+    conv BLOB NOT NULL,       -- 16 bytes; none when the record cannot be attributed
+    parent BLOB,
+    root BLOB,
+    headers BLOB NOT NULL,
+    payload BLOB NOT NULL
+);
+CREATE INDEX records_conv ON records (conv);
+CREATE INDEX records_parent ON records (parent) WHERE parent IS NOT NULL;
+CREATE INDEX records_root ON records (root) WHERE root IS NOT NULL;
+CREATE INDEX records_id ON records (id);
+
+-- Records that no partition shows any more, to be deleted a few at a time.
+CREATE TABLE sweeps (
+    key INTEGER PRIMARY KEY,
+    below INTEGER NOT NULL -- offset
+);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
+"""Scripts: the one at index n turns version n into n + 1. A released one never changes."""
+
+
+def prepare(connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Makes the tables of a new file, or brings an older file up to date. The caller holds the write lock.
+
+    Raises:
+        StorageError: the file is another program's, or a newer laser's.
+    """
+    version = _pragma(connection, "user_version")
+    application = _pragma(connection, "application_id")
+    if application != APPLICATION_ID:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application or version or tables:
+            raise StorageError(
+                f"{path}: is an SQLite database of another program; give another directory, or move the file away",
+                path=path,
+            )
+    if version > len(migrations):
+        raise StorageError(
+            f"{path}: has schema version {version}, this release of laser knows {len(migrations)}; "
+            "use the release that wrote it, or a newer one",
+            path=path,
+        )
+    for target in range(version + 1, len(migrations) + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in _statements(migrations[target - 1]):
+                connection.execute(statement)
+            # A pragma takes no parameters; both are whole numbers of our own.
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+            connection.execute(f"PRAGMA user_version = {target:d}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def _statements(script: str) -> list[str]:
+    # executescript() would commit: the steps of a migration belong into one transaction with its version.
+    found, part = [], ""
+    for line in script.splitlines(keepends=True):
+        part += line
+        if sqlite3.complete_statement(part):
+            found.append(part)
+            part = ""
+    if part.strip():
+        found.append(part)
+    return found
