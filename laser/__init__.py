@@ -5,8 +5,13 @@
 
 from laser.client import Laser, context_checkpoint
 from laser.context.chat_policies import ChatRoles, ToolPairs
+from laser.context.following import CaughtUp, Follow
 from laser.context.policies import Chain, ContextPolicy, LastN, RoleFilter, Selection, TokenBudget
-from laser.context.scope import ContextScope
+from laser.context.resuming import AutoSave
+from laser.context.scope import ContextScope, ConversationState
+from laser.context.snapshots import checkpoint_from_snapshot, snapshot_from_checkpoint
+from laser.context.state import FoldProgress
+from laser.context.stores import KvSnapshotStore, SnapshotBackend, SnapshotStore, TopicSnapshotStore
 from laser.errors import (
     AppendIndeterminateError,
     AuthenticationError,
@@ -34,9 +39,11 @@ from laser.model.checkpoint import Checkpoint
 from laser.model.ids import derive_conversation_id, new_conversation_id
 from laser.model.messages import AppendReceipt, ContextMessage, Messages, SkippedRecord
 from laser.model.provenance import Provenance
+from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.ports.estimator import estimate_tokens
 from laser.ports.log import EngineInfo
+from laser.wire.snapshot import decode_snapshot, encode_snapshot
 
 __version__ = "0.1.0"
 
@@ -46,7 +53,9 @@ __all__ = [
     "AppendIndeterminateError",
     "AppendReceipt",
     "AuthenticationError",
+    "AutoSave",
     "BudgetError",
+    "CaughtUp",
     "Chain",
     "ChatRoles",
     "Checkpoint",
@@ -57,12 +66,17 @@ __all__ = [
     "ContextMessage",
     "ContextPolicy",
     "ContextScope",
+    "ConversationState",
     "DeadlineError",
     "DisconnectedError",
     "Durability",
     "EngineInfo",
+    "FoldProgress",
+    "Folded",
+    "Follow",
     "IdError",
     "InvalidError",
+    "KvSnapshotStore",
     "Laser",
     "LaserError",
     "LastN",
@@ -76,16 +90,25 @@ __all__ = [
     "RoleFilter",
     "Selection",
     "SkippedRecord",
+    "Snapshot",
+    "SnapshotBackend",
+    "SnapshotStore",
     "StaleCheckpointError",
     "StorageError",
     "TokenBudget",
     "ToolPairs",
     "TopicInfo",
     "TopicRetention",
+    "TopicSnapshotStore",
     "TransportError",
     "UnsupportedError",
+    "checkpoint_from_snapshot",
     "context_checkpoint",
+    "decode_snapshot",
     "derive_conversation_id",
+    "encode_snapshot",
     "estimate_tokens",
     "new_conversation_id",
+    "resume_offsets",
+    "snapshot_from_checkpoint",
 ]

@@ -6,14 +6,14 @@
     ├── InvalidError            an argument was refused; nothing was written
     │   ├── IdError             not a conversation id (26 Crockford base32 characters)
     │   ├── LimitError          an argument is over a documented limit
-    │   └── BudgetError         a token budget that cannot be met or used
+    │   ├── BudgetError         a token budget that cannot be met or used
+    │   └── StaleCheckpointError    the log is not the one the checkpoint or snapshot was taken from
     ├── ProvenanceError         provenance headers cannot be written or read
     ├── CodecError              stored bytes cannot be decoded
     ├── NotFoundError           a stream, topic, session or key is absent
     ├── UnsupportedError        this engine, server or event loop cannot do it
     ├── ConfigError             a URL or setting is wrong
     ├── ConflictError           a compare-and-set was lost to another writer
-    ├── StaleCheckpointError    the log is not the one the checkpoint was taken from
     ├── RetentionGapError       retention removed records that were asked for
     ├── ClosedError             the client, scope or session was closed
     ├── StorageError            a local store failed: full disk, damaged file
@@ -140,15 +140,15 @@ class ConflictError(LaserError):
     """Another writer moved first; read again and decide anew."""
 
 
-class StaleCheckpointError(LaserError):
-    """The log is no longer the one that the checkpoint was taken from: recreated, purged, or cut short.
+class StaleCheckpointError(InvalidError):
+    """The log is no longer the one that a checkpoint or snapshot was taken from: recreated, purged, or cut short.
 
     Attributes:
         topic, partition: where. expected: what the checkpoint holds. actual: what the log holds.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int | None, expected: int, actual: int) -> None:
-        super().__init__(message)
+        super().__init__(message, argument="checkpoint")
         self.topic = topic
         self.partition = partition
         self.expected = expected

@@ -15,7 +15,7 @@ from laser.model.topics import AgentTopic
 from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
 from laser.wire.provenance import encode_provenance
 
-__all__ = ["build_provenance", "build_record"]
+__all__ = ["build_provenance", "build_record", "with_lineage"]
 
 _EVERYONE = "*"
 
@@ -46,6 +46,17 @@ def build_provenance(conversation_id: str, topic: str, agent: str | None, proven
         target = _EVERYONE
     return msgspec.structs.replace(
         provenance, conversation_id=conversation_id, agent=agent or provenance.agent, target_agent_id=target
+    )
+
+
+def with_lineage(lineage: Provenance, provenance: Provenance | None) -> Provenance:
+    """A provenance with the parent and root conversation of its session, where it names none of its own."""
+    if provenance is None:
+        return lineage
+    return msgspec.structs.replace(
+        provenance,
+        parent_conversation_id=provenance.parent_conversation_id or lineage.parent_conversation_id,
+        root_conversation_id=provenance.root_conversation_id or lineage.root_conversation_id,
     )
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from laser.context.appending import build_provenance, build_record
+from laser.context.appending import build_provenance, build_record, with_lineage
 from laser.context.assembly import assemble, choose_policy
 from laser.context.checkpoints import take_checkpoint
+from laser.context.connection import Connection
+from laser.context.following import Follow
 from laser.context.policies import PolicyLike, as_policy
+from laser.context.resuming import AutoSave, fold_with_store
+from laser.context.state import Fold, FoldProgress, ReplayBound, fold_state
+from laser.context.stores import SnapshotBackend, Store
 from laser.errors import InvalidError, LimitError
 from laser.limits import DEFAULT_LAST_N, MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name
+from laser.model.checks import check_name, check_topics
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import AppendReceipt, Messages
 from laser.model.provenance import Provenance
-from laser.model.records import NewRecord
-from laser.ports.log import Log
+from laser.model.records import Appended, NewRecord
+from laser.model.topics import AgentTopic
 
-__all__ = ["ContextScope"]
+__all__ = ["ContextScope", "ConversationState"]
+
+State = TypeVar("State")
 
 
 class ContextScope:
@@ -27,10 +35,11 @@ class ContextScope:
     A conversation's records on one topic share a partition: its id is the partition key.
     """
 
-    def __init__(self, log: Log, stream: str, conversation_id: str) -> None:
-        self._log = log
-        self._stream = stream
+    def __init__(self, laser: Connection, conversation_id: str, lineage: Provenance | None = None) -> None:
+        self._laser = laser
+        self._stream = laser.stream
         self._conversation = parse_conversation_id(conversation_id)
+        self._lineage = lineage
 
     @property
     def conversation(self) -> str:
@@ -64,8 +73,10 @@ class ContextScope:
                 ``id=error.record_ids[0]``.
         """
         check_name(topic, "topic")
-        record = build_record(payload, build_provenance(self._conversation, topic, agent, provenance), id)
-        done = await self._log.append(self._stream, topic, (record,), key=self._conversation, find_first=id is not None)
+        record = build_record(payload, self._provenance(topic, agent, provenance), id)
+        done = await self._laser.open_log().append(
+            self._stream, topic, (record,), key=self._conversation, find_first=id is not None
+        )
         return AppendReceipt(done.stream_id, done.topic_id, done.partition, done.offsets[0], record.id)
 
     async def append_many(
@@ -93,7 +104,9 @@ class ContextScope:
         records = self._records(topic, payloads, agent, provenance, ids)
         if not records:
             return []
-        done = await self._log.append(self._stream, topic, records, key=self._conversation, find_first=ids is not None)
+        done = await self._laser.open_log().append(
+            self._stream, topic, records, key=self._conversation, find_first=ids is not None
+        )
         return [
             AppendReceipt(done.stream_id, done.topic_id, done.partition, offset, record.id)
             for offset, record in zip(done.offsets, records, strict=True)
@@ -118,7 +131,7 @@ class ContextScope:
             InvalidError: a bad argument; nothing was read.
         """
         policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None)
-        return await assemble(self._log, self._stream, self._conversation, policy, topics=topics)
+        return await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
 
     async def fetch_with(self, topics: Sequence[str], policy: PolicyLike) -> Messages:
         """The messages that a policy keeps, oldest first.
@@ -126,7 +139,9 @@ class ContextScope:
         Args:
             topics: names. policy: a policy, or a function from messages to the messages to keep.
         """
-        return await assemble(self._log, self._stream, self._conversation, as_policy(policy), topics=topics)
+        return await assemble(
+            self._laser.open_log(), self._stream, self._conversation, as_policy(policy), topics=topics
+        )
 
     async def block(
         self,
@@ -145,7 +160,94 @@ class ContextScope:
         Args:
             topics: names; ``None`` means ``agent.sessions``. An absent topic is not covered.
         """
-        return await take_checkpoint(self._log, self._stream, topics)
+        return await take_checkpoint(self._laser.open_log(), self._stream, topics)
+
+    async def state(
+        self,
+        topics: Sequence[str],
+        init: State,
+        fold: Fold[State],
+        *,
+        last_n: int | None = None,
+        from_offsets: Mapping[str, Mapping[int, int]] | None = None,
+        from_checkpoint: Checkpoint | None = None,
+        at: Checkpoint | None = None,
+        full: bool = False,
+        progress: Callable[[FoldProgress], None] | None = None,
+    ) -> State:
+        """Folds the conversation's messages into a value, in their order. Takes exactly one bound.
+
+        The whole range of the bound is read, page by page and in constant memory; only ``last_n`` is limited to the
+        read window.
+
+        Args:
+            topics: names; an absent topic has no messages.
+            init: the value to begin with; a plain dict, list or set is copied first.
+            fold: from the value so far and a message to the new value; a plain or an async function.
+            last_n: the newest messages. from_offsets: by topic name, by partition, the first offset; a missing
+                partition is read from its beginning. from_checkpoint: what came after it. at: what came before it.
+                full: everything that the log holds.
+            progress: called after each page with how far the fold is.
+
+        Raises:
+            InvalidError: no bound or several, or a bad argument; nothing was read.
+            StaleCheckpointError: the log is not the one of the checkpoint. RetentionGapError: records that the bound
+                needs are gone.
+        """
+        bound = ReplayBound(last_n, from_offsets, from_checkpoint, at, full)
+        return await fold_state(
+            self._laser.open_log(), self._stream, self._conversation, topics, init, fold, bound, progress
+        )
+
+    async def state_with(
+        self,
+        store: Store | SnapshotBackend,
+        topics: Sequence[str],
+        init: Any,
+        fold: Fold[Any],
+        *,
+        save: AutoSave | None = None,
+        progress: Callable[[FoldProgress], None] | None = None,
+    ) -> Any:
+        """Folds from the store's latest snapshot on; from ``init`` and the start where there is none.
+
+        A snapshot of another version of the fold, or one that cannot be read, is passed over with a warning in the
+        log ``laser.context``, and the fold starts from the beginning.
+
+        Args:
+            store: ``TopicSnapshotStore``, ``KvSnapshotStore``, or any object with ``latest`` and ``save``.
+            topics, init, fold, progress: as in ``state``. save: when to save by itself; ``None`` never.
+
+        Raises:
+            StaleCheckpointError: the stream or a topic was made anew since the snapshot, or lost records.
+            RetentionGapError: records after the snapshot are gone.
+        """
+        return await fold_with_store(self._laser, self._conversation, store, topics, init, fold, save, progress)
+
+    def follow(self, topics: Sequence[str] | None = None, from_checkpoint: Checkpoint | None = None) -> Follow:
+        """New messages as they arrive, and one ``CaughtUp`` when those that were there already are through.
+
+        Args:
+            topics: names; ``None`` means ``agent.sessions``.
+            from_checkpoint: begin there; ``None`` begins at the end as of the first step of the iteration.
+        """
+        if from_checkpoint is not None and not isinstance(from_checkpoint, Checkpoint):
+            raise InvalidError(
+                f"from_checkpoint: expected a Checkpoint, got {type(from_checkpoint).__name__}",
+                argument="from_checkpoint",
+            )
+        names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
+        return Follow(self._laser.open_log(), self._stream, self._conversation, names, from_checkpoint)
+
+    async def _write(self, topic: str, records: Sequence[NewRecord], find_first: bool) -> Appended:
+        return await self._laser.open_log().append(
+            self._stream, topic, records, key=self._conversation, find_first=find_first
+        )
+
+    def _provenance(self, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
+        if self._lineage is not None:
+            provenance = with_lineage(self._lineage, provenance)
+        return build_provenance(self._conversation, topic, agent, provenance)
 
     def _records(
         self,
@@ -167,7 +269,7 @@ class ContextScope:
             )
         if ids is not None and (len(ids) != count or len(set(ids)) != count):
             raise InvalidError("ids: expected one id for each payload, all different", argument="ids")
-        shared = build_provenance(self._conversation, topic, agent, provenance)
+        shared = self._provenance(topic, agent, provenance)
         records: list[NewRecord] = []
         for place, payload in enumerate(payloads):
             try:
@@ -187,3 +289,45 @@ class ContextScope:
 
     def __repr__(self) -> str:
         return f"ContextScope(stream={self._stream!r}, conversation={self._conversation!r})"
+
+
+class ConversationState:
+    """The folds of ``ContextScope.state`` and ``state_with`` without a scope."""
+
+    @staticmethod
+    async def load(
+        laser: Connection,
+        conversation: str,
+        topics: Sequence[str],
+        init: State,
+        fold: Fold[State],
+        *,
+        last_n: int | None = None,
+        from_offsets: Mapping[str, Mapping[int, int]] | None = None,
+        from_checkpoint: Checkpoint | None = None,
+        at: Checkpoint | None = None,
+        full: bool = False,
+        progress: Callable[[FoldProgress], None] | None = None,
+    ) -> State:
+        """As ``ContextScope.state``."""
+        bound = ReplayBound(last_n, from_offsets, from_checkpoint, at, full)
+        return await fold_state(
+            laser.open_log(), laser.stream, parse_conversation_id(conversation), topics, init, fold, bound, progress
+        )
+
+    @staticmethod
+    async def load_with(
+        laser: Connection,
+        store: Store | SnapshotBackend,
+        conversation: str,
+        topics: Sequence[str],
+        init: Any,
+        fold: Fold[Any],
+        *,
+        save: AutoSave | None = None,
+        progress: Callable[[FoldProgress], None] | None = None,
+    ) -> Any:
+        """As ``ContextScope.state_with``."""
+        return await fold_with_store(
+            laser, parse_conversation_id(conversation), store, topics, init, fold, save, progress
+        )

@@ -1,35 +1,29 @@
-"""The client: reads a URL, opens the engine behind it, and hands out scopes.
-
-This is the only module that knows which engines there are.
-"""
+"""The client: a connection to a log, and the way to everything on it."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
+import anyio
+
+from laser.client.opening import Target, read_target
 from laser.context.assembly import assemble, choose_policy
 from laser.context.checkpoints import take_checkpoint
 from laser.context.policies import PolicyLike
 from laser.context.scope import ContextScope
-from laser.errors import ClosedError, ConfigError, InvalidError, NotFoundError
-from laser.limits import MAX_PARTITIONS, MAX_TIMEOUT_SECONDS
+from laser.errors import ClosedError, InvalidError, NotFoundError
+from laser.limits import MAX_PARTITIONS
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_name
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import Messages
 from laser.model.topics import DURABILITIES, AgentTopic, Durability, TopicConfig, TopicInfo, TopicRetention
+from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
 
 __all__ = ["Laser", "context_checkpoint"]
-
-_DEFAULT_URL: Final = "embedded:.laser"
-_DEFAULT_STREAM: Final = "laser"
-_SHORT_FORM: Final = re.compile(r"[^/@:]+:[^/@]*@[^/@]+")
-_FORMS: Final = "memory:, embedded:DIRECTORY, iggy://USER:PASSWORD@HOST:PORT, USER:PASSWORD@HOST:PORT"
 
 
 class Laser:
@@ -38,13 +32,17 @@ class Laser:
     It may be used by many tasks of one event loop at once.
     """
 
-    def __init__(self, log: Log, stream: str) -> None:
+    def __init__(self, log: Log, target: Target) -> None:
         self._log = log
-        self._stream = check_name(stream, "stream")
+        self._target = target
+        self._kv: KeyValue | None = None
+        self._kv_lock = anyio.Lock()
         self._closed = False
 
     @staticmethod
-    def connect(url: str | None = None, *, stream: str | None = None, timeout: float = 30.0) -> Connecting:
+    def connect(
+        url: str | None = None, *, stream: str | None = None, kv: str | None = None, timeout: float = 30.0
+    ) -> Connecting:
         """Connects to a log. Await it, or enter it with ``async with``.
 
         Args:
@@ -54,6 +52,8 @@ class Laser:
                 - ``embedded:DIRECTORY`` in a directory of this machine, for several processes at once.
                 - ``iggy://USER:PASSWORD@HOST:PORT[,HOST:PORT…][/STREAM][?tls=true&…]`` or
                   ``USER:PASSWORD@HOST:PORT`` on Apache Iggy.
+            kv: where the key-value store is: ``redis://HOST:PORT``, ``postgresql://HOST/DATABASE``, ``memory:`` or
+                ``embedded:DIRECTORY``. ``None`` keeps it beside a log of this machine; a log on a server has none.
             stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.
             timeout: seconds that a call may take before it ends with ``DeadlineError``.
 
@@ -62,12 +62,12 @@ class Laser:
             InvalidError: a bad stream name or timeout.
             DisconnectedError, AuthenticationError, DeadlineError, StorageError: the log cannot be opened.
         """
-        return Connecting(url, stream, timeout)
+        return Connecting(url, kv, stream, timeout)
 
     @property
     def stream(self) -> str:
         """The stream's name."""
-        return self._stream
+        return self._target.stream
 
     async def bootstrap(
         self, partitions: int = 4, retention: TopicRetention | None = None, *, durability: Durability | None = None
@@ -96,9 +96,9 @@ class Laser:
             )
         plain = self._config(partitions, None, durability)
         sessions = self._config(partitions, retention, durability)
-        log = self._open_log()
+        log = self.open_log()
         return [
-            await log.ensure_topic(self._stream, topic, sessions if topic == AgentTopic.Sessions else plain)
+            await log.ensure_topic(self._target.stream, topic, sessions if topic == AgentTopic.Sessions else plain)
             for topic in AgentTopic.ALL
         ]
 
@@ -125,11 +125,11 @@ class Laser:
                 f"retention: expected a TopicRetention, got {type(retention).__name__}", argument="retention"
             )
         config = self._config(partitions, retention, durability)
-        return await self._open_log().ensure_topic(self._stream, name, config)
+        return await self.open_log().ensure_topic(self._target.stream, name, config)
 
     async def topics(self) -> tuple[TopicInfo, ...]:
         """The stream's topics by name; none when the stream is absent."""
-        return await self._open_log().topics(self._stream)
+        return await self.open_log().topics(self._target.stream)
 
     async def topic(self, name: str) -> TopicInfo:
         """A topic with its partitions.
@@ -137,12 +137,12 @@ class Laser:
         Raises:
             NotFoundError: it is absent.
         """
-        info = await self._open_log().topic(self._stream, check_name(name, "name"))
+        info = await self.open_log().topic(self._target.stream, check_name(name, "name"))
         if info is None:
             raise NotFoundError(
-                f"topic {name!r} of stream {self._stream!r} does not exist; create it with "
+                f"topic {name!r} of stream {self._target.stream!r} does not exist; create it with "
                 f"ensure_topic({name!r}), or all agent topics with bootstrap()",
-                stream=self._stream,
+                stream=self._target.stream,
                 topic=name,
             )
         return info
@@ -157,7 +157,7 @@ class Laser:
         check_name(name, "name")
         if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
             raise InvalidError(f"count: {count!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="count")
-        return await self._open_log().add_partitions(self._stream, name, count)
+        return await self.open_log().add_partitions(self._target.stream, name, count)
 
     async def purge_topic(self, name: str) -> None:
         """Removes every record of a topic, for every conversation; offsets start at 0 again.
@@ -165,7 +165,7 @@ class Laser:
         Raises:
             NotFoundError: the topic is absent.
         """
-        await self._open_log().purge(self._stream, check_name(name, "name"))
+        await self.open_log().purge(self._target.stream, check_name(name, "name"))
 
     async def delete_topic(self, name: str) -> None:
         """Removes a topic with every record.
@@ -173,11 +173,11 @@ class Laser:
         Raises:
             NotFoundError: the topic is absent.
         """
-        await self._open_log().delete_topic(self._stream, check_name(name, "name"))
+        await self.open_log().delete_topic(self._target.stream, check_name(name, "name"))
 
     async def info(self) -> EngineInfo:
         """What the log behind this client is; on a remote one also a check that it answers."""
-        return await self._open_log().describe()
+        return await self.open_log().describe()
 
     def context(self, conversation_id: str) -> ContextScope:
         """The scope of one conversation. Does no I/O: a conversation begins with its first append.
@@ -188,7 +188,7 @@ class Laser:
         Raises:
             IdError: not a conversation id.
         """
-        return ContextScope(self._open_log(), self._stream, conversation_id)
+        return ContextScope(self, conversation_id)
 
     async def assemble_context(
         self,
@@ -225,8 +225,8 @@ class Laser:
         """
         chosen = choose_policy(last_n=last_n, roles=roles, token_budget=token_budget, policy=policy)
         return await assemble(
-            self._open_log(),
-            self._stream,
+            self.open_log(),
+            self._target.stream,
             parse_conversation_id(conversation_id),
             chosen,
             topics=topics,
@@ -239,7 +239,12 @@ class Laser:
     async def aclose(self) -> None:
         """Closes the client. Appends under way finish first. Calling it again does nothing."""
         self._closed = True
-        await self._log.aclose()
+        # Both are closed even when the first one fails or the caller is cancelled meanwhile.
+        try:
+            if self._kv is not None:
+                await self._kv.aclose()
+        finally:
+            await self._log.aclose()
 
     async def __aenter__(self) -> Laser:
         return self
@@ -249,10 +254,27 @@ class Laser:
     ) -> None:
         await self.aclose()
 
-    def _open_log(self) -> Log:
+    def open_log(self) -> Log:
+        """The log port behind this client, for code that builds on the port itself.
+
+        Raises:
+            ClosedError: the client was closed.
+        """
         if self._closed:
             raise ClosedError("this Laser was closed; connect again")
         return self._log
+
+    async def open_kv(self) -> KeyValue:
+        """The key-value port behind this client, opened at its first use.
+
+        Raises:
+            ClosedError: the client was closed. ConfigError: the log is on a server and ``kv=`` was not given.
+        """
+        self.open_log()
+        async with self._kv_lock:
+            if self._kv is None:
+                self._kv = await self._target.open_kv()
+            return self._kv
 
     @staticmethod
     def _config(partitions: int, retention: TopicRetention | None, durability: Durability | None) -> TopicConfig:
@@ -267,16 +289,14 @@ class Laser:
         return TopicConfig(partitions, retention, durability)
 
     def __repr__(self) -> str:
-        return f"Laser(stream={self._stream!r}, {'closed' if self._closed else type(self._log).__name__})"
+        return f"Laser(stream={self.stream!r}, {'closed' if self._closed else type(self._log).__name__})"
 
 
 class Connecting:
     """A connection to be: ``await`` gives a ``Laser``; ``async with`` gives one and closes it."""
 
-    def __init__(self, url: str | None, stream: str | None, timeout: float) -> None:
-        self._url = url
-        self._stream = stream
-        self._timeout = timeout
+    def __init__(self, url: str | None, kv: str | None, stream: str | None, timeout: float) -> None:
+        self._arguments = (url, kv, stream, timeout)
         self._laser: Laser | None = None
 
     def __await__(self) -> Generator[Any, None, Laser]:
@@ -293,44 +313,10 @@ class Connecting:
             await self._laser.aclose()
 
     async def _connect(self) -> Laser:
-        timeout = self._timeout
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_SECONDS:
-            raise InvalidError(
-                f"timeout: {timeout!r} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
-                argument="timeout",
-            )
-        if self._stream is not None:
-            check_name(self._stream, "stream")
-        url = self._url if self._url is not None else os.environ.get("LASER_CONNECTION_STRING") or _DEFAULT_URL
-        default = self._stream or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
-        if not isinstance(url, str):
-            raise ConfigError(f"url: expected text, got {type(url).__name__}; the forms are {_FORMS}")
-        scheme, _, rest = url.partition(":")
-        if scheme == "memory" and not rest:
-            from laser.engines.memory import MemoryLog
-
-            return Laser(MemoryLog(), default)
-        if scheme == "embedded":
-            if not rest or "\0" in rest:
-                raise ConfigError("url: embedded: needs a directory, as in embedded:./data")
-            from laser.engines.sqlite import open_sqlite_log
-
-            return Laser(await open_sqlite_log(os.path.expanduser(rest), timeout=timeout), default)
-        if url.startswith("iggy://") or _SHORT_FORM.fullmatch(url):
-            from laser.engines.iggy import open_iggy_log, parse_iggy_url
-
-            config, named = parse_iggy_url(url)
-            stream = check_name(self._stream or named or default, "stream")
-            return Laser(await open_iggy_log(config, timeout=timeout), stream)
-        # The URL itself stays out of the text: it may hold a password.
-        raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
+        target = read_target(*self._arguments)
+        return Laser(await target.open_log(), target)
 
 
 async def context_checkpoint(laser: Laser, topics: Sequence[str]) -> Checkpoint:
     """Where topics end now, without a scope. Absent topics are not covered."""
-    return await take_checkpoint(laser._open_log(), laser.stream, topics)
-
-
-def _shown(url: str) -> str:
-    scheme, colon, _ = url.partition(":")
-    return repr(f"{scheme[:16]}{colon}…") if colon and "@" not in scheme else "(without a scheme)"
+    return await take_checkpoint(laser.open_log(), laser.stream, topics)

@@ -1,0 +1,132 @@
+"""Reading a URL and opening the engine behind it. The only module that knows which engines there are."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from laser.errors import ConfigError, InvalidError
+from laser.limits import MAX_TIMEOUT_SECONDS
+from laser.model.checks import check_name
+from laser.ports.kv import KeyValue
+from laser.ports.log import Log
+
+__all__ = ["Target", "read_target"]
+
+_DEFAULT_URL: Final = "embedded:.laser"
+_DEFAULT_STREAM: Final = "laser"
+_SHORT_FORM: Final = re.compile(r"[^/@:]+:[^/@]*@[^/@]+")
+_FORMS: Final = "memory:, embedded:DIRECTORY, iggy://USER:PASSWORD@HOST:PORT, USER:PASSWORD@HOST:PORT"
+_KV_FORMS: Final = "memory:, embedded:DIRECTORY, redis://HOST:PORT, postgresql://HOST/DATABASE"
+
+
+class Target:
+    """Where a client is to connect: URLs that were read and found good, not opened yet.
+
+    Attributes:
+        stream: the stream's name.
+    """
+
+    def __init__(self, url: str, kv: str | None, stream: str, timeout: float) -> None:
+        self._url = url
+        self._kv = kv
+        self._timeout = timeout
+        self.stream = stream
+
+    async def open_log(self) -> Log:
+        """Opens the log.
+
+        Raises:
+            ConfigError: a URL of another form. Others as the engine says.
+        """
+        if self._url == "memory:":
+            from laser.engines.memory import MemoryLog
+
+            return MemoryLog()
+        directory = _directory(self._url)
+        if directory is not None:
+            from laser.engines.sqlite import open_sqlite_log
+
+            return await open_sqlite_log(directory, timeout=self._timeout)
+        from laser.engines.iggy import open_iggy_log, parse_iggy_url
+
+        config, _ = parse_iggy_url(self._url)
+        return await open_iggy_log(config, timeout=self._timeout)
+
+    async def open_kv(self) -> KeyValue:
+        """Opens the key-value store: the one that was asked for, else the one beside a log of this machine.
+
+        Raises:
+            ConfigError: none was asked for, and the log is on a server. Others as the engine says.
+        """
+        url = self._kv if self._kv is not None else self._url
+        if url == "memory:":
+            from laser.engines.memory import MemoryKeyValue
+
+            return MemoryKeyValue()
+        directory = _directory(url)
+        if directory is not None:
+            from laser.engines.sqlite import open_sqlite_kv
+
+            return await open_sqlite_kv(directory, timeout=self._timeout)
+        if url.startswith(("redis://", "rediss://")):
+            from laser.engines.redis import open_redis_kv
+
+            return await open_redis_kv(url, timeout=self._timeout)
+        if url.startswith(("postgresql://", "postgres://")):
+            from laser.engines.postgres import open_postgres_kv
+
+            return await open_postgres_kv(url, timeout=self._timeout)
+        if self._kv is None:
+            raise ConfigError(f"kv: a log on a server has no key-value store beside it; give kv=, one of {_KV_FORMS}")
+        raise ConfigError(f"kv: unknown form {_shown(url)}; the forms are {_KV_FORMS}")
+
+    def __repr__(self) -> str:
+        return f"Target({_shown(self._url)}, stream={self.stream!r})"
+
+
+def read_target(url: str | None, kv: str | None, stream: str | None, timeout: float) -> Target:
+    """Reads what ``Laser.connect`` was given, and the environment for what it was not.
+
+    Raises:
+        ConfigError: a URL of another form. InvalidError: a bad stream name or timeout.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_SECONDS:
+        raise InvalidError(
+            f"timeout: {timeout!r} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
+            argument="timeout",
+        )
+    if stream is not None:
+        check_name(stream, "stream")
+    if url is None:
+        url = os.environ.get("LASER_CONNECTION_STRING") or _DEFAULT_URL
+    for name, value in (("url", url), ("kv", kv)):
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{name}: expected text, got {type(value).__name__}")
+    named = None
+    if url.startswith("iggy://") or _SHORT_FORM.fullmatch(url):
+        from laser.engines.iggy import parse_iggy_url
+
+        _, named = parse_iggy_url(url)
+    elif url != "memory:" and _directory(url) is None:
+        raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
+    chosen = stream or named or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
+    return Target(url, kv, check_name(chosen, "stream"), timeout)
+
+
+def _directory(url: str) -> Path | None:
+    """The directory of an embedded URL; ``None`` for another URL."""
+    scheme, colon, rest = url.partition(":")
+    if scheme != "embedded" or not colon:
+        return None
+    if not rest or "\0" in rest:
+        raise ConfigError("url: embedded: needs a directory, as in embedded:./data")
+    return Path(rest).expanduser()
+
+
+def _shown(url: str) -> str:
+    # The rest of the URL stays out of every text: it may hold a password.
+    scheme, colon, _ = url.partition(":")
+    return repr(f"{scheme[:16]}{colon}…") if colon and "@" not in scheme else "(without a scheme)"

@@ -1,0 +1,272 @@
+"""Following: a live tail of a conversation."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from laser.context.decoding import decode_record
+from laser.context.resume import check_partition, check_same_record, check_topic
+from laser.errors import ClosedError, RetentionGapError, StaleCheckpointError, TransportError
+from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
+from laser.model.messages import ContextMessage, SkippedRecord
+from laser.model.topics import TopicInfo
+from laser.model.window import Match
+from laser.ports.log import Log
+from laser.wire.routing import route
+
+__all__ = ["CaughtUp", "Follow"]
+
+_PAGE: Final = 500
+_MIN_WAIT: Final = 0.005
+_MAX_WAIT: Final = 0.25
+_MAX_RETRY_WAIT: Final = 2.0
+
+
+class CaughtUp(msgspec.Struct, frozen=True):
+    """Everything that was on the log when the follow began has been given out; what comes now is live."""
+
+
+class Follow:
+    """An async iterator over a conversation's messages as they arrive, with one ``CaughtUp`` among them.
+
+    It reads a page ahead of its consumer and no further, so a slow consumer costs no memory. When the log cannot be
+    reached it tries again until it can, and goes on at the very next record. Within a partition messages come in
+    their order; those of one round of reads are merged by time across partitions.
+
+    Leave the loop whenever you like: nothing runs in the background. ``checkpoint()`` says where to go on later.
+
+    Attributes:
+        skipped: records that could not be decoded so far.
+
+    Raises (from the iteration):
+        StaleCheckpointError: the log is no longer the one that was followed. RetentionGapError: records are gone.
+    """
+
+    def __init__(
+        self, log: Log, stream: str, conversation_id: str, topics: Sequence[str], start: Checkpoint | None
+    ) -> None:
+        self._log = log
+        self._stream = stream
+        self._match = Match(conversation_id)
+        self._topics = list(topics)
+        self._from = start
+        self._tails: dict[tuple[str, int], _Tail] = {}
+        self._marks: dict[str, TopicMark] = {}
+        self._ready: deque[tuple[ContextMessage, _Tail]] = deque()
+        self._goal: dict[tuple[str, int], int] | None = None
+        self._caught_up = False
+        self._closed = False
+        self.skipped: list[SkippedRecord] = []
+
+    def checkpoint(self) -> Checkpoint:
+        """Where to go on after the last message that was given out."""
+        per_topic: dict[str, dict[int, int]] = {topic: {} for topic in self._marks}
+        parts: dict[str, dict[int, PartitionMark]] = {topic: {} for topic in self._marks}
+        for (topic, partition), tail in self._tails.items():
+            per_topic[topic][partition] = tail.given
+            parts[topic][partition] = PartitionMark(tail.created_at_micros, tail.given_id)
+        marks = {
+            topic: TopicMark(
+                mark.stream_id, mark.stream_created_at_micros, mark.topic_id, mark.created_at_micros, parts[topic]
+            )
+            for topic, mark in self._marks.items()
+        }
+        return Checkpoint(per_topic, marks)
+
+    def __aiter__(self) -> Follow:
+        return self
+
+    async def __anext__(self) -> ContextMessage | CaughtUp:
+        wait = _MIN_WAIT
+        failures = 0
+        while not self._closed:
+            if self._ready:
+                message, tail = self._ready.popleft()
+                tail.give(message)
+                return message
+            try:
+                fresh = await self._round()
+                failures = 0
+            except TransportError as error:
+                if not error.retryable:
+                    raise
+                failures += 1
+                await anyio.sleep(min(_MAX_RETRY_WAIT, 0.05 * 2 ** min(failures, 10)))
+                continue
+            if fresh:
+                continue
+            if not self._caught_up and self._reached_goal():
+                self._caught_up = True
+                return CaughtUp()
+            await anyio.sleep(wait)
+            wait = min(_MAX_WAIT, wait * 1.5)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Ends the iteration. Calling it again does nothing."""
+        self._closed = True
+        await anyio.lowlevel.checkpoint()
+
+    async def __aenter__(self) -> Follow:
+        if self._closed:
+            raise ClosedError("this follow was closed; follow again from its checkpoint()")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _round(self) -> bool:
+        """Reads every partition once. Returns whether anything came, also if only for other conversations."""
+        for rank, topic in enumerate(self._topics):
+            info = await self._log.topic(self._stream, topic)
+            if info is not None:
+                self._note(rank, info)
+        if self._goal is None:
+            self._goal = {key: tail.end for key, tail in self._tails.items()}
+        moved = False
+        buffers: list[list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]]] = []
+        for tail in list(self._tails.values()):
+            if tail.end > tail.next or tail.unchecked:
+                before = tail.next
+                buffers.append(await self._read(tail))
+                moved = moved or tail.next > before
+        for _, message, tail in heapq.merge(*buffers, key=_order):
+            self._ready.append((message, tail))
+        return moved
+
+    def _note(self, rank: int, info: TopicInfo) -> None:
+        mark = self._marks.get(info.name)
+        if mark is None:
+            mark = self._begin(rank, info)
+        check_topic(info, mark)
+        for part in info.partitions:
+            tail = self._tails.get((info.name, part.id))
+            if tail is None:
+                # A partition that was added, or a topic that appeared, while following: all of it is new.
+                tail = self._tails[info.name, part.id] = _Tail(rank, info, part.id, part.created_at_micros, 0)
+            check_partition(info, part, tail.next, tail.created_at_micros)
+            tail.end = part.end
+
+    def _begin(self, rank: int, info: TopicInfo) -> TopicMark:
+        saved = self._from.mark(info.name) if self._from is not None else None
+        starts = (self._from.topic_offsets(info.name) or {}) if self._from is not None else None
+        first_look = self._goal is None
+        for part in info.partitions:
+            known = saved.partitions.get(part.id) if saved is not None else None
+            # Without a checkpoint what is there already is not new; a topic that appears later is.
+            start = starts.get(part.id, 0) if starts is not None else part.end if first_look else 0
+            created = part.created_at_micros if known is None else known.created_at_micros
+            tail = _Tail(rank, info, part.id, created, start)
+            tail.last_id = tail.given_id = None if known is None else known.last_id
+            tail.unchecked = tail.last_id is not None and start > 0
+            self._tails[info.name, part.id] = tail
+        mark = saved or TopicMark(
+            info.stream_id, info.stream_created_at_micros, info.topic_id, info.created_at_micros, {}
+        )
+        self._marks[info.name] = mark
+        return mark
+
+    async def _read(self, tail: _Tail) -> list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]]:
+        # One record back: it proves that the log is still the one that was read before.
+        back = 1 if tail.next and tail.last_id is not None else 0
+        page = await self._log.read(
+            self._stream, tail.topic.name, tail.partition, start=tail.next - back, limit=_PAGE + back
+        )
+        if page.end < tail.next:
+            raise StaleCheckpointError(
+                f"partition {tail.partition} of {tail.topic.name!r} ends at {page.end}, before {tail.next}: "
+                "it was purged, or lost its end",
+                topic=tail.topic.name,
+                partition=tail.partition,
+                expected=tail.next,
+                actual=page.end,
+            )
+        if page.first > tail.next:
+            raise RetentionGapError(
+                f"partition {tail.partition} of {tail.topic.name!r} now begins at {page.first}: "
+                f"the records from {tail.next} on are gone by retention",
+                topic=tail.topic.name,
+                partition=tail.partition,
+                wanted=tail.next,
+                first=page.first,
+            )
+        found: list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]] = []
+        for record in page.records:
+            if record.offset < tail.next:
+                if record.offset == tail.next - 1 and tail.last_id is not None:
+                    check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
+                continue
+            tail.last_id = record.id or None
+            if not route(record.headers, record.payload).meets(self._match):
+                continue
+            message = decode_record(record, tail.topic)
+            if isinstance(message, SkippedRecord):
+                self.skipped.append(message)
+            elif tail.first_copy(record.id):
+                tail.highest = max(tail.highest, record.timestamp_micros)
+                found.append(((tail.highest, tail.rank, tail.partition, record.offset), message, tail))
+        tail.next = max(tail.next, page.next)
+        tail.unchecked = False
+        if not found:
+            tail.pass_others()
+        return found
+
+    def _reached_goal(self) -> bool:
+        goal = self._goal or {}
+        return all(tail.next >= goal.get(key, 0) for key, tail in self._tails.items())
+
+
+class _Tail:
+    """One partition: how far it was read, and how far it was given out."""
+
+    _COPIES: Final = 1_000
+
+    def __init__(self, rank: int, topic: TopicInfo, partition: int, created_at_micros: int, start: int) -> None:
+        self.rank = rank
+        self.topic = topic
+        self.partition = partition
+        self.created_at_micros = created_at_micros
+        self.next = self.given = self.end = start
+        self.last_id: int | None = None
+        self.given_id: int | None = None
+        self.unchecked = False
+        self.highest = 0
+        self._ids: dict[int, None] = {}
+        self._waiting = 0
+
+    def first_copy(self, record_id: int) -> bool:
+        """Whether the id was not seen lately; counts the message as waiting to be given out."""
+        if record_id and record_id in self._ids:
+            return False
+        self._ids[record_id] = None
+        if len(self._ids) > self._COPIES:
+            del self._ids[next(iter(self._ids))]
+        self._waiting += 1
+        return True
+
+    def give(self, message: ContextMessage) -> None:
+        self._waiting -= 1
+        self.given, self.given_id = message.offset + 1, message.record_id or None
+        if not self._waiting:
+            self.pass_others()
+
+    def pass_others(self) -> None:
+        """With nothing waiting, the records of other conversations up to here are behind us too."""
+        if not self._waiting:
+            self.given, self.given_id = self.next, self.last_id
+
+
+def _order(
+    entry: tuple[tuple[int, int, int, int], ContextMessage, _Tail],
+) -> tuple[int, int, int, int]:
+    return entry[0]

@@ -1,0 +1,242 @@
+"""Replay: the messages of a conversation from stretches of many partitions, in one order, in constant memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from laser.context.decoding import decode_record
+from laser.context.resume import check_same_record
+from laser.context.spans import Span
+from laser.errors import RetentionGapError, StaleCheckpointError
+from laser.limits import CONTEXT_READ_WINDOW
+from laser.model.messages import ContextMessage, SkippedRecord
+from laser.model.records import LogRecord
+from laser.model.window import Match
+from laser.ports.log import Log
+from laser.wire.routing import route
+
+__all__ = ["Replay"]
+
+_PAGE: Final = 1_000
+# Records before a resume point that are looked at: the last one proves that the log is the same, and all of them tell
+# whether a record after it is a second copy of an append whose answer was lost.
+_OVERLAP: Final = 32
+_RESUME_PAGE: Final = _OVERLAP + 224
+_DECODE_CHUNK: Final = 256
+_MAX_SKIPPED: Final = 1_000
+
+
+class Replay:
+    """Reads spans page by page and merges them: by time, rank of the topic, partition, offset.
+
+    Within a partition the highest time seen so far counts. A record whose id was among the last
+    ``CONTEXT_READ_WINDOW`` ids of its topic is a copy of the same append and left out.
+
+    Attributes:
+        read: raw records passed so far. total: raw records of all spans.
+        skipped: records that could not be decoded, the first 1,000. skipped_count: all of them.
+    """
+
+    def __init__(self, log: Log, stream: str, match: Match, spans: Sequence[Span]) -> None:
+        self._log = log
+        self._stream = stream
+        self._match = match
+        self._seen: dict[str, _RecentIds] = {}
+        self._readers = [_Reader(self, span) for span in spans]
+        self._started = False
+        self.total = sum(span.stop - span.start for span in spans)
+        self.skipped: list[SkippedRecord] = []
+        self.skipped_count = 0
+
+    @property
+    def read(self) -> int:
+        """Raw records passed so far."""
+        return sum(reader.scanned - reader.span.start for reader in self._readers)
+
+    def positions(self) -> list[tuple[Span, int]]:
+        """Each span with the offset up to which all its messages were given out."""
+        return [(reader.span, reader.position) for reader in self._readers]
+
+    async def next_batch(self) -> list[ContextMessage] | None:
+        """The next messages in order, at least one; ``None`` at the end.
+
+        Raises:
+            StaleCheckpointError: the log is not the one that was read before.
+            RetentionGapError: records of a span are gone.
+        """
+        while True:
+            if not await self._fill():
+                return None
+            batch = await self._merge()
+            if batch:
+                return batch
+
+    async def _fill(self) -> bool:
+        empty = [reader for reader in self._readers if not reader.buffer and not reader.done]
+        if not self._started:
+            self._started = True
+            # The first pages of all partitions at once: on a remote log the waits add up otherwise.
+            async with anyio.create_task_group() as tasks:
+                for reader in empty:
+                    tasks.start_soon(reader.fill)
+        else:
+            for reader in empty:
+                await reader.fill()
+        return any(reader.buffer or not reader.done for reader in self._readers)
+
+    async def _merge(self) -> list[ContextMessage]:
+        """Everything that is known to come next: until a partition with more to read has nothing buffered."""
+        heap = [(reader.buffer[0][0], index) for index, reader in enumerate(self._readers) if reader.buffer]
+        if len(heap) == 1:
+            return self._readers[heap[0][1]].take_all()
+        heapq.heapify(heap)
+        batch: list[ContextMessage] = []
+        while heap:
+            _, index = heap[0]
+            reader = self._readers[index]
+            batch.append(reader.take())
+            if reader.buffer:
+                heapq.heapreplace(heap, (reader.buffer[0][0], index))
+            else:
+                heapq.heappop(heap)
+                if not reader.done:
+                    break
+            if len(batch) % _DECODE_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+        return batch
+
+    async def read_page(self, reader: _Reader) -> None:
+        """Fills a reader's buffer with its next page."""
+        span, start = reader.span, reader.scanned
+        resumes = span.resumes and not reader.resumed
+        if resumes and (start < span.stop or span.last_id is not None):
+            reader.resumed = True
+            low = max(0, start - _OVERLAP)
+            page = await self._log.read(self._stream, span.topic.name, span.partition, start=low, limit=_RESUME_PAGE)
+        elif start >= span.stop:
+            reader.finish()
+            return
+        else:
+            page = await self._log.read(
+                self._stream, span.topic.name, span.partition, start=start, limit=_PAGE, match=self._match
+            )
+        if page.end < span.stop:
+            raise StaleCheckpointError(
+                f"partition {span.partition} of {span.topic.name!r} ends at {page.end}, it ended at {span.stop} when "
+                "the read began: it was purged, or lost its end",
+                topic=span.topic.name,
+                partition=span.partition,
+                expected=span.stop,
+                actual=page.end,
+            )
+        if page.first > start:
+            raise RetentionGapError(
+                f"partition {span.partition} of {span.topic.name!r} now begins at {page.first}: the records from "
+                f"{start} on are gone by retention",
+                topic=span.topic.name,
+                partition=span.partition,
+                wanted=start,
+                first=page.first,
+            )
+        records = page.records
+        if resumes:
+            records = self._pass_overlap(span, records)
+        for count, record in enumerate(records, 1):
+            if record.offset >= span.stop:
+                break
+            self._take(reader, record)
+            if count % _DECODE_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+        reader.scanned = max(start, min(page.next, span.stop))
+        if reader.scanned >= span.stop:
+            reader.finish()
+
+    def _pass_overlap(self, span: Span, records: Sequence[LogRecord]) -> list[LogRecord]:
+        """Checks what lies before the span, remembers its ids, and returns the matching rest."""
+        rest: list[LogRecord] = []
+        for record in records:
+            if record.offset == span.start - 1 and span.last_id is not None:
+                check_same_record(span.topic, span.partition, record.offset, span.last_id, record.id)
+            if not route(record.headers, record.payload).meets(self._match):
+                continue
+            if record.offset < span.start:
+                self._ids(span).add(record.id)
+            else:
+                rest.append(record)
+        return rest
+
+    def _take(self, reader: _Reader, record: LogRecord) -> None:
+        span = reader.span
+        message = decode_record(record, span.topic)
+        if isinstance(message, SkippedRecord):
+            self.skipped_count += 1
+            if len(self.skipped) < _MAX_SKIPPED:
+                self.skipped.append(message)
+        elif self._ids(span).add(record.id):
+            reader.highest = max(reader.highest, record.timestamp_micros)
+            reader.buffer.append(((reader.highest, span.rank, span.partition, record.offset), message))
+
+    def _ids(self, span: Span) -> _RecentIds:
+        ids = self._seen.get(span.topic.name)
+        if ids is None:
+            ids = self._seen[span.topic.name] = _RecentIds()
+        return ids
+
+
+class _Reader:
+    """One span, its buffered messages with their order keys, and how far it was read."""
+
+    def __init__(self, replay: Replay, span: Span) -> None:
+        self._replay = replay
+        self.span = span
+        self.buffer: deque[tuple[tuple[int, int, int, int], ContextMessage]] = deque()
+        self.scanned = span.start
+        self.highest = 0
+        self.resumed = False
+        self.done = False
+
+    @property
+    def position(self) -> int:
+        return self.buffer[0][1].offset if self.buffer else self.scanned
+
+    async def fill(self) -> None:
+        while not self.buffer and not self.done:
+            await self._replay.read_page(self)
+
+    def finish(self) -> None:
+        self.done = True
+        self.scanned = max(self.scanned, self.span.stop)
+
+    def take(self) -> ContextMessage:
+        return self.buffer.popleft()[1]
+
+    def take_all(self) -> list[ContextMessage]:
+        batch = [message for _, message in self.buffer]
+        self.buffer.clear()
+        return batch
+
+
+class _RecentIds:
+    """The last ids of a topic, bounded: copies of one append stand close together."""
+
+    def __init__(self) -> None:
+        self._order: deque[int] = deque()
+        self._known: set[int] = set()
+
+    def add(self, record_id: int) -> bool:
+        """Notes an id; ``False`` when it was there. 0 means that the writer gave none."""
+        if record_id == 0:
+            return True
+        if record_id in self._known:
+            return False
+        self._known.add(record_id)
+        self._order.append(record_id)
+        if len(self._order) > CONTEXT_READ_WINDOW:
+            self._known.discard(self._order.popleft())
+        return True

@@ -1,0 +1,146 @@
+"""Spans: which stretch of which partition a replay reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from laser.context.resume import check_partition, check_topic
+from laser.errors import StaleCheckpointError
+from laser.model.checkpoint import Checkpoint
+from laser.model.topics import TopicInfo
+from laser.ports.log import Log
+
+__all__ = ["Span", "spans_at", "spans_from_checkpoint", "spans_from_offsets", "spans_full"]
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A stretch ``[start, stop)`` of one partition.
+
+    Attributes:
+        rank: the place of the topic in the reader's list; breaks ties of time.
+        resumes: the start is a position that someone reached before: what lies just before it is looked at, to
+            check the log and to know the last ids.
+        last_id: the id of the record before the start, where known.
+    """
+
+    rank: int
+    topic: TopicInfo
+    partition: int
+    start: int
+    stop: int
+    resumes: bool = False
+    last_id: int | None = None
+
+
+async def spans_full(log: Log, stream: str, topics: Sequence[str]) -> list[Span]:
+    """Everything that the topics hold now; absent ones hold nothing."""
+    return [
+        Span(rank, info, part.id, part.first, part.end)
+        for rank, info in await _infos(log, stream, topics)
+        for part in info.partitions
+    ]
+
+
+async def spans_from_offsets(
+    log: Log, stream: str, topics: Sequence[str], offsets: Mapping[str, Mapping[int, int]]
+) -> list[Span]:
+    """From given offsets to the end; a partition that is not given is read from its beginning.
+
+    Raises:
+        StaleCheckpointError: an offset past the end. RetentionGapError: an offset that is gone.
+    """
+    spans: list[Span] = []
+    for rank, info in await _infos(log, stream, topics):
+        given = offsets.get(info.name, {})
+        for part in info.partitions:
+            start = given.get(part.id)
+            if start is None:
+                spans.append(Span(rank, info, part.id, part.first, part.end))
+            else:
+                check_partition(info, part, start, None)
+                spans.append(Span(rank, info, part.id, start, part.end))
+    return spans
+
+
+async def spans_from_checkpoint(log: Log, stream: str, topics: Sequence[str], checkpoint: Checkpoint) -> list[Span]:
+    """From a checkpoint to the end; a partition that it lacks is new and read from 0.
+
+    Raises:
+        StaleCheckpointError: the log is not the one of the checkpoint. RetentionGapError: records are gone.
+    """
+    spans: list[Span] = []
+    found = await _infos(log, stream, topics)
+    _check_all_there(topics, [info.name for _, info in found], checkpoint)
+    for rank, info in found:
+        starts = checkpoint.topic_offsets(info.name) or {}
+        mark = checkpoint.mark(info.name)
+        if mark is not None:
+            check_topic(info, mark)
+        _check_no_lost_partition(info, starts)
+        for part in info.partitions:
+            known = mark.partitions.get(part.id) if mark is not None else None
+            start = starts.get(part.id, 0)
+            check_partition(info, part, start, None if known is None else known.created_at_micros)
+            last_id = None if known is None else known.last_id
+            spans.append(Span(rank, info, part.id, start, part.end, start > 0, last_id))
+    return spans
+
+
+async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Checkpoint) -> list[Span]:
+    """From the beginning to a checkpoint; a partition that it lacks reads as empty.
+
+    Raises:
+        StaleCheckpointError: the log is not the one of the checkpoint, or ends before it.
+    """
+    spans: list[Span] = []
+    found = await _infos(log, stream, topics)
+    _check_all_there(topics, [info.name for _, info in found], checkpoint)
+    for rank, info in found:
+        stops = checkpoint.topic_offsets(info.name) or {}
+        mark = checkpoint.mark(info.name)
+        if mark is not None:
+            check_topic(info, mark)
+        _check_no_lost_partition(info, stops)
+        for part in info.partitions:
+            known = mark.partitions.get(part.id) if mark is not None else None
+            stop = stops.get(part.id, 0)
+            check_partition(info, part, max(stop, part.first), None if known is None else known.created_at_micros)
+            spans.append(Span(rank, info, part.id, min(part.first, stop), stop))
+    return spans
+
+
+async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int, TopicInfo]]:
+    found: list[tuple[int, TopicInfo]] = []
+    for rank, topic in enumerate(topics):
+        info = await log.topic(stream, topic)
+        if info is not None:
+            found.append((rank, info))
+    return found
+
+
+def _check_all_there(topics: Sequence[str], found: Sequence[str], checkpoint: Checkpoint) -> None:
+    for topic in topics:
+        covered = checkpoint.topic_offsets(topic)
+        if covered and topic not in found and any(covered.values()):
+            raise StaleCheckpointError(
+                f"topic {topic!r}, which the checkpoint covers, does not exist any more",
+                topic=topic,
+                partition=None,
+                expected=max(covered.values()),
+                actual=0,
+            )
+
+
+def _check_no_lost_partition(info: TopicInfo, offsets: Mapping[int, int]) -> None:
+    there = {part.id for part in info.partitions}
+    for partition, offset in offsets.items():
+        if partition not in there and offset:
+            raise StaleCheckpointError(
+                f"partition {partition} of {info.name!r}, which the checkpoint covers, does not exist any more",
+                topic=info.name,
+                partition=partition,
+                expected=offset,
+                actual=0,
+            )
