@@ -51,3 +51,9 @@ MAX_KV_NAMESPACE_BYTES: Final = 128
 
 MAX_SCAN_LIMIT: Final = 1_000
 """Entries of one page of a key-value scan."""
+
+MAX_SCAN_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of values at which a page of a key-value scan ends, whatever its limit; the value that reaches it is on it."""
+
+MAX_KV_TTL_MICROS: Final = 100 * 365 * 86_400 * 1_000_000
+"""The longest time to live of a key-value entry, microseconds: 100 years. Its end is a whole number in every store."""

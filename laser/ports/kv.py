@@ -34,7 +34,9 @@ class KvPage(msgspec.Struct, frozen=True):
     """A part of a scan.
 
     Attributes:
-        entries: ascending by the key's UTF-8 bytes. next: pass it as ``after`` for the next page; ``None`` at the end.
+        entries: ascending by the key's UTF-8 bytes. Fewer than asked for, even none, say nothing about the end: a page
+            also ends when its values reach ``MAX_SCAN_BYTES``.
+        next: pass it as ``after`` for the next page; ``None`` at the end.
     """
 
     entries: list[KvEntry]
@@ -47,11 +49,14 @@ class KeyValue(Protocol):
     Every write is atomic, survives the death of the process when it returns, and is seen by every later read of
     every process. Namespaces are apart: no operation on one touches or shows another. An expired entry is absent
     from every operation from its moment on, by the store's own clock. Names and sizes have been checked by the
-    caller (``laser.limits``: keys 1 to 512 bytes, values to 8 MiB, namespaces 1 to 128 bytes).
+    caller (``laser.limits``: keys 1 to 512 bytes, values to 8 MiB, namespaces 1 to 128 bytes, times to live to 100
+    years).
 
-    **Errors of every method.** ``ClosedError`` after ``aclose``; ``DisconnectedError``, ``AuthenticationError`` and
-    ``DeadlineError`` from a remote store; ``StorageError`` from a local one. After ``DeadlineError`` or
-    ``DisconnectedError`` of a write it may or may not have happened: read to find out.
+    **Errors of every method.** ``ClosedError`` after ``aclose``, in another event loop than the one that opened the
+    store, or in a forked child; ``DisconnectedError``, ``AuthenticationError``, ``DeadlineError`` and, where a server
+    answers that it cannot, plain ``TransportError`` from a remote store; ``StorageError`` from a local one. After
+    ``DeadlineError`` or ``DisconnectedError`` of a write, or when it was cancelled, it may or may not have happened:
+    read to find out.
 
     Every method may be called by many tasks at once; none blocks the event loop.
     """
@@ -78,7 +83,7 @@ class KeyValue(Protocol):
         """Removes an entry. Returns whether there was one.
 
         Raises:
-            ConflictError: another version is there than ``expect``; nothing was removed.
+            ConflictError: something else is there than ``expect``, or nothing; nothing was removed.
         """
         ...
 
