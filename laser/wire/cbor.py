@@ -12,6 +12,8 @@ from laser.errors import CodecError
 __all__ = ["decode_cbor", "encode_cbor"]
 
 _MAX_DEPTH: Final = 64
+_LEAVES: Final = frozenset({int, float, str, bytes, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list})
 
 # The tags that cbor2 decodes by itself. Several are traps in data from outside: 4 and 5 make numbers whose int()
 # never ends, 28 and 29 cyclic values, 35 regular expressions. None of laser's formats uses a tag.
@@ -69,7 +71,22 @@ def decode_cbor(data: bytes) -> Any:
         raise CodecError(f"not strict CBOR: {type(error).__name__}: {str(error)[:200]}") from error
     if extra:
         raise CodecError("not strict CBOR: bytes follow the value")
+    if not _is_plain(value):
+        raise CodecError("not strict CBOR: holds a simple value that is no boolean and no null")
     return value
+
+
+def _is_plain(value: object) -> bool:
+    # "undefined" and numbered simple values come as types of cbor2's own, which must not leave this module.
+    stack: list[Any] = [(value,)]
+    while stack:
+        values = stack.pop()
+        kinds = set(map(type, values)) - _LEAVES
+        if not kinds <= _CONTAINERS:
+            return False
+        if kinds:
+            stack.extend(item.values() if type(item) is dict else item for item in values if type(item) in _CONTAINERS)
+    return True
 
 
 def _has_more(decoder: cbor2.CBORDecoder) -> bool:
