@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from laser.errors import CodecError
+from laser.errors import CodecError, InvalidError
 from laser.limits import MAX_NAME_BYTES, MAX_OFFSET
+from laser.model.checks import check_offsets
 
 __all__ = ["Checkpoint", "PartitionMark", "TopicMark"]
 
@@ -48,6 +49,9 @@ class Checkpoint:
         per_topic: by topic name, by partition id, the next offset to read (0 to 2**64 - 1).
         marks: what the topics were, by name; lets a resume notice a log that is not the same any more.
             Checkpoints made by laser-sdk have none.
+
+    Raises:
+        InvalidError: ``per_topic`` is of another form.
     """
 
     __slots__ = ("_marks", "_per_topic")
@@ -55,7 +59,8 @@ class Checkpoint:
     def __init__(
         self, per_topic: Mapping[str, Mapping[int, int]], marks: Mapping[str, TopicMark] | None = None
     ) -> None:
-        self._per_topic = {topic: dict(sorted(parts.items())) for topic, parts in sorted(per_topic.items())}
+        checked = _check_topics(per_topic)
+        self._per_topic = {topic: dict(sorted(parts.items())) for topic, parts in sorted(checked.items())}
         self._marks = {name: mark for name, mark in sorted((marks or {}).items()) if name in self._per_topic}
 
     def topics(self) -> dict[str, dict[int, int]]:
@@ -103,7 +108,7 @@ class Checkpoint:
             for topic, parts in _object(_member(value, "per_topic", "$"), "$.per_topic").items()
         }
         for topic in per_topic:
-            if not 1 <= len(topic.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES:
+            if not _is_topic(topic):
                 raise CodecError("checkpoint: a topic name of $.per_topic is empty or too long")
         own = value.get(_OWN)
         marks = {} if own is None else _marks_from_json(own)
@@ -119,6 +124,24 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         return f"Checkpoint({self._per_topic!r})"
+
+
+def _check_topics(per_topic: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    if not isinstance(per_topic, Mapping):
+        raise InvalidError(
+            f"per_topic: expected offsets by topic and partition, got {type(per_topic).__name__}", argument="per_topic"
+        )
+    for topic in per_topic:
+        if not isinstance(topic, str) or not _is_topic(topic):
+            raise InvalidError(f"per_topic: {topic!r:.80} is not a topic name", argument="per_topic")
+    return {topic: check_offsets(parts, "per_topic") for topic, parts in per_topic.items()}
+
+
+def _is_topic(name: str) -> bool:
+    try:
+        return 1 <= len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 def _text_keys(parts: Mapping[int, int]) -> dict[str, int]:
