@@ -43,6 +43,10 @@ from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.ports.estimator import estimate_tokens
 from laser.ports.log import EngineInfo
+from laser.session.lifecycle import SessionState, SessionStatus
+from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
+from laser.session.session import Session
+from laser.session.sessions import Sessions
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
 
 __version__ = "0.1.0"
@@ -52,6 +56,7 @@ __all__ = [
     "AgentTopic",
     "AppendIndeterminateError",
     "AppendReceipt",
+    "AssembledContext",
     "AuthenticationError",
     "AutoSave",
     "BudgetError",
@@ -63,6 +68,7 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConflictError",
+    "ContextManifest",
     "ContextMessage",
     "ContextPolicy",
     "ContextScope",
@@ -81,6 +87,7 @@ __all__ = [
     "LaserError",
     "LastN",
     "LimitError",
+    "MessageRef",
     "Messages",
     "NotFoundError",
     "PartitionInfo",
@@ -89,6 +96,10 @@ __all__ = [
     "RetentionGapError",
     "RoleFilter",
     "Selection",
+    "Session",
+    "SessionState",
+    "SessionStatus",
+    "Sessions",
     "SkippedRecord",
     "Snapshot",
     "SnapshotBackend",

@@ -57,3 +57,6 @@ MAX_SCAN_BYTES: Final = 32 * 1024 * 1024
 
 MAX_KV_TTL_MICROS: Final = 100 * 365 * 86_400 * 1_000_000
 """The longest time to live of a key-value entry, microseconds: 100 years. Its end is a whole number in every store."""
+
+MAX_LABEL_BYTES: Final = 1_024
+"""UTF-8 bytes of a session's label."""

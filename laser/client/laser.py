@@ -22,6 +22,7 @@ from laser.model.messages import Messages
 from laser.model.topics import DURABILITIES, AgentTopic, Durability, TopicConfig, TopicInfo, TopicRetention
 from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
+from laser.session.sessions import Sessions
 
 __all__ = ["Laser", "context_checkpoint"]
 
@@ -189,6 +190,10 @@ class Laser:
             IdError: not a conversation id.
         """
         return ContextScope(self, conversation_id)
+
+    def sessions(self) -> Sessions:
+        """The stream's sessions. Does no I/O."""
+        return Sessions(self)
 
     async def assemble_context(
         self,

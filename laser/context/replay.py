@@ -38,12 +38,15 @@ class Replay:
     Within a partition the highest time seen so far counts. A record whose id was among the last
     ``CONTEXT_READ_WINDOW`` ids of its topic is a copy of the same append and left out.
 
+    Args:
+        match: whose messages; ``None`` for those of every conversation.
+
     Attributes:
         read: raw records passed so far. total: raw records of all spans.
         skipped: records that could not be decoded, the first 1,000. skipped_count: all of them.
     """
 
-    def __init__(self, log: Log, stream: str, match: Match, spans: Sequence[Span]) -> None:
+    def __init__(self, log: Log, stream: str, match: Match | None, spans: Sequence[Span]) -> None:
         self._log = log
         self._stream = stream
         self._match = match
@@ -163,7 +166,7 @@ class Replay:
         for record in records:
             if record.offset == span.start - 1 and span.last_id is not None:
                 check_same_record(span.topic, span.partition, record.offset, span.last_id, record.id)
-            if not route(record.headers, record.payload).meets(self._match):
+            if self._match is not None and not route(record.headers, record.payload).meets(self._match):
                 continue
             if record.offset < span.start:
                 self._ids(span).add(record.id)

@@ -1,0 +1,113 @@
+"""The lifecycle of a session as records on the log, and the fold that reads it.
+
+A session is a conversation that has a ``started`` record on ``agent.control``. The first record of a terminal state
+decides how it finished; later ones change nothing, whoever wrote them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+import orjson
+
+from laser.model.messages import ContextMessage
+
+__all__ = ["LifecycleEvent", "SessionState", "SessionStatus", "decode_event", "encode_event", "fold_status"]
+
+SessionState = Literal["running", "ended", "failed", "cancelled"]
+
+_KEY: Final = "laser.session"
+_STARTED: Final = "started"
+_TERMINAL: Final[tuple[SessionState, ...]] = ("ended", "failed", "cancelled")
+
+
+class LifecycleEvent(msgspec.Struct, frozen=True):
+    """One step of a session's life.
+
+    Attributes:
+        event: ``started``, ``ended``, ``failed`` or ``cancelled``.
+        label: of a start. error: of a failure, any JSON.
+    """
+
+    event: str
+    label: str | None = None
+    error: Any = None
+
+
+class SessionStatus(msgspec.Struct, frozen=True):
+    """How a session stands.
+
+    Attributes:
+        id: the conversation id. state: ``running`` or how it finished.
+        label: given at the start. parent, root: the sessions above it. agent: who started it.
+        started_at_micros, finished_at_micros: the broker's time, microseconds since 1970 UTC.
+        error: of a failed session. decided_by: the id of the record that finished it.
+    """
+
+    id: str
+    state: SessionState = "running"
+    label: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    agent: str | None = None
+    started_at_micros: int = 0
+    finished_at_micros: int | None = None
+    error: Any = None
+    decided_by: int | None = None
+
+
+def encode_event(event: LifecycleEvent) -> bytes:
+    """The JSON bytes of an event.
+
+    Raises:
+        TypeError: the error is not JSON-able.
+    """
+    value: dict[str, Any] = {_KEY: event.event}
+    if event.label is not None:
+        value["label"] = event.label
+    if event.error is not None:
+        value["error"] = event.error
+    return orjson.dumps(value)
+
+
+def decode_event(payload: bytes) -> LifecycleEvent | None:
+    """The event in a payload, ``None`` when it is something else: the topic may hold other records too."""
+    try:
+        value = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    event, label = value.get(_KEY), value.get("label")
+    if event not in (_STARTED, *_TERMINAL) or not isinstance(label, str | None):
+        return None
+    return LifecycleEvent(event, label, value.get("error"))
+
+
+def fold_status(status: SessionStatus | None, message: ContextMessage) -> SessionStatus | None:
+    """The status after one more record; ``None`` while the session has not started."""
+    event = decode_event(message.payload)
+    if event is None:
+        return status
+    provenance = message.provenance
+    if event.event == _STARTED:
+        if status is not None or provenance.conversation_id is None:
+            return status
+        return SessionStatus(
+            id=provenance.conversation_id,
+            label=event.label,
+            parent=provenance.parent_conversation_id,
+            root=provenance.root_conversation_id,
+            agent=provenance.agent,
+            started_at_micros=message.timestamp_micros,
+        )
+    if status is None or status.state != "running":
+        return status
+    return msgspec.structs.replace(
+        status,
+        state=event.event,
+        error=event.error,
+        finished_at_micros=message.timestamp_micros,
+        decided_by=message.record_id,
+    )

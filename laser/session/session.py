@@ -1,0 +1,151 @@
+"""A session: one conversation with a recorded lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import anyio.to_thread
+
+from laser.context.connection import Connection
+from laser.context.history import HistoryQuery, read_history
+from laser.context.policies import LastN, PolicyLike, as_policy
+from laser.context.scope import ContextScope
+from laser.errors import ConflictError, InvalidError, NotFoundError
+from laser.limits import DEFAULT_LAST_N
+from laser.model.checkpoint import Checkpoint
+from laser.model.checks import check_topics
+from laser.model.provenance import Provenance
+from laser.model.topics import AgentTopic
+from laser.session.lifecycle import LifecycleEvent, SessionStatus, encode_event, fold_status
+from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
+
+__all__ = ["Session", "read_status"]
+
+_LIFECYCLE: Final = AgentTopic.Control
+_MANIFESTS: Final = AgentTopic.Audit
+
+
+class Session:
+    """One session. ``Sessions.start`` and ``Sessions.open`` make it.
+
+    Attributes:
+        id: the session's, which is its conversation's.
+        parent, root: the sessions above it, ``None`` for a session of its own.
+    """
+
+    def __init__(
+        self, laser: Connection, session_id: str, parent: str | None, root: str | None, agent: str | None
+    ) -> None:
+        self._laser = laser
+        self._agent = agent
+        self.id = session_id
+        self.parent = parent
+        self.root = root
+
+    def scope(self) -> ContextScope:
+        """The scope of the session's conversation. Its appends carry the session's parent and root."""
+        lineage = None
+        if self.parent is not None or self.root is not None:
+            lineage = Provenance(parent_conversation_id=self.parent, root_conversation_id=self.root)
+        return ContextScope(self._laser, self.id, lineage)
+
+    async def status(self) -> SessionStatus:
+        """How the session stands, folded from the log.
+
+        Raises:
+            NotFoundError: retention removed its beginning.
+        """
+        return await read_status(self._laser, self.id)
+
+    async def end(self) -> SessionStatus:
+        """Finishes the session as ``ended``.
+
+        Returns:
+            The status; it is the same when the session had ended already.
+
+        Raises:
+            ConflictError: it finished in another state before.
+        """
+        return await self._finish(LifecycleEvent("ended"))
+
+    async def fail(self, error: object) -> SessionStatus:
+        """Finishes the session as ``failed``.
+
+        Args:
+            error: what went wrong, JSON-able; an exception is kept as its type and text.
+
+        Raises:
+            InvalidError: the error is not JSON-able. ConflictError: the session finished in another state before.
+        """
+        value: object = error
+        if isinstance(error, BaseException):
+            value = {"type": type(error).__name__, "message": str(error)}
+        return await self._finish(LifecycleEvent("failed", error=value))
+
+    async def cancel(self) -> SessionStatus:
+        """Finishes the session as ``cancelled``.
+
+        Raises:
+            ConflictError: it finished in another state before.
+        """
+        return await self._finish(LifecycleEvent("cancelled"))
+
+    async def assemble(
+        self, policy: PolicyLike | None = None, *, topics: Sequence[str] | None = None
+    ) -> AssembledContext:
+        """The conversation under a policy, with a manifest of what was kept and dropped.
+
+        The manifest is appended to ``agent.audit`` before this returns.
+
+        Args:
+            policy: ``None`` keeps the newest 50. topics: names; ``None`` means ``agent.sessions``.
+        """
+        chosen = LastN(DEFAULT_LAST_N) if policy is None else as_policy(policy)
+        names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
+        history = await read_history(self._laser.open_log(), self._laser.stream, HistoryQuery(self.id, names))
+        selection = await anyio.to_thread.run_sync(partial(chosen.selection, list(history)))
+        manifest = make_manifest(self.id, chosen, selection, history.skipped)
+        await self.scope().append(_MANIFESTS, encode_manifest(manifest), agent=self._agent)
+        return AssembledContext(selection.kept, manifest)
+
+    async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:
+        """Where topics end now; ``None`` means ``agent.sessions``."""
+        return await self.scope().checkpoint(topics)
+
+    async def _finish(self, event: LifecycleEvent) -> SessionStatus:
+        try:
+            payload = encode_event(event)
+        except TypeError as error:
+            raise InvalidError(f"error: is not JSON-able: {error}", argument="error") from error
+        before = await self.status()
+        if before.state == "running":
+            await self.scope().append(_LIFECYCLE, payload, agent=self._agent)
+            # Another agent may have been first: the log decides, not what was seen before the append.
+            before = await self.status()
+        if before.state != event.event:
+            raise ConflictError(
+                f"session {self.id} finished as {before.state} before it could be {event.event}; that state stands"
+            )
+        return before
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+
+async def read_status(laser: Connection, session_id: str) -> SessionStatus:
+    """A session's status, folded from the log.
+
+    Raises:
+        NotFoundError: no such session was started here.
+    """
+    scope = ContextScope(laser, session_id)
+    status: Any = await scope.state([_LIFECYCLE], None, fold_status, full=True)
+    if status is None:
+        raise NotFoundError(
+            f"session {scope.conversation} is not on stream {laser.stream!r}; sessions().start() begins one",
+            stream=laser.stream,
+            topic=_LIFECYCLE,
+        )
+    return status  # type: ignore[no-any-return]
