@@ -28,8 +28,9 @@ from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
 from laser.cli.transcripts import Transcript, read_transcripts
+from laser.model.checks import check_name
 
-__all__ = ["ImportReport", "import_transcript"]
+__all__ = ["ImportReport", "import_transcript", "next_options"]
 
 
 class ImportReport(msgspec.Struct, frozen=True):
@@ -94,6 +95,7 @@ def import_transcript(
     async def work() -> None:
         policy = ls.Chain([ls.TokenBudget(budget), ls.ToolPairs()])
         retention = ls.TopicRetention(expire_after=days(keep_days))
+        check_name(topic, "topic")
         transcripts = await to_thread.run_sync(read_transcripts, file)
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
             begun = time.perf_counter()
@@ -230,18 +232,21 @@ def _print_report(report: ImportReport) -> None:
 
 def _print_next(report: ImportReport, transcripts: list[Transcript], url: str | None) -> None:
     program = _program()
-    options = "" if report.stream == "laser" else f" --stream {shlex.quote(report.stream)}"
-    if url is not None and url != "embedded:.laser":
-        # A URL with a password in it is not repeated on the screen.
-        options += f" --url {'URL' if '@' in url else shlex.quote(url)}"
-    if report.topic != ls.AgentTopic.Sessions:
-        options += f" --topic {shlex.quote(report.topic)}"
+    options = next_options(url, report.stream, report.topic)
     key = shlex.quote(f"@{max(transcripts, key=lambda one: len(one.messages)).key}")
     out = console()
     out.print("\nNext:")
     out.print(f"  {program} fetch {key} --budget {report.budget} --pairs{options}")
     out.print(f"  {program} append {key} 'And one more thing.' --agent user{options}")
     out.print(f"  {program} tail {key}{options}")
+
+
+def next_options(url: str | None, stream: str, topic: str) -> str:
+    """The options that lead another command to the same place, without repeating a password on the screen."""
+    options = "" if stream == "laser" else f" --stream {shlex.quote(stream)}"
+    if url is not None and url != "embedded:.laser":
+        options += f" --url {'URL' if '@' in url else shlex.quote(url)}"
+    return options if topic == ls.AgentTopic.Sessions else f"{options} --topic {shlex.quote(topic)}"
 
 
 def _program() -> str:

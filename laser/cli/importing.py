@@ -129,12 +129,16 @@ async def verify(laser: ls.Laser, transcript: Transcript, topic: str) -> list[ls
     mine = [message for message in stored if message.record_id in places]
     for place, (expected, message) in enumerate(zip(transcript.messages, mine, strict=False)):
         at = places[message.record_id]
-        if at != place:
+        if at < place:
+            raise _differs(transcript, at, "is on the log twice")
+        if at > place:
             raise _differs(transcript, place, f"is not where it belongs; message {at + 1} stands there")
         if message.payload != expected.payload.encode() or message.provenance.agent != expected.role:
             raise _differs(transcript, place, "is not what the file holds now; it was imported from another version")
     if len(mine) < len(transcript.messages):
         raise _differs(transcript, len(mine), "is not on the log")
+    if len(mine) > len(transcript.messages):
+        raise _differs(transcript, places[mine[-1].record_id], "is on the log twice")
     return mine
 
 

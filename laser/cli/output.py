@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -22,9 +24,16 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class _Console(Console):
+    """A console that leaves a closed pipe to the command: rich by itself would end the process with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def console() -> Console:
     """A console on what stdout is now, without the markup and highlighting that text of users could trigger."""
-    return Console(file=sys.stdout, markup=False, highlight=False, soft_wrap=True)
+    return _Console(file=sys.stdout, markup=False, highlight=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:

@@ -20,7 +20,8 @@ async def read_conversation(laser: ls.Laser, conversation_id: str, topic: str) -
     """All messages of a conversation on a topic, in the order in which the library puts them.
 
     A context read examines ``CONTEXT_READ_WINDOW`` records of each partition. This one reads window before window,
-    from the end of the topic back to the first record that it still holds.
+    from the end of the topic back to the first record that it still holds. Two windows know nothing of each other:
+    copies of one append in two of them both stay.
     """
     info = await laser.topic(topic)
     stops = {part.id: part.end for part in info.partitions}
@@ -32,7 +33,6 @@ async def read_conversation(laser: ls.Laser, conversation_id: str, topic: str) -
         )
         found.update(((message.partition, message.offset), message) for message in window)
         stops = {part: max(firsts[part], stop - ls.CONTEXT_READ_WINDOW) for part, stop in stops.items()}
-    seen: set[int] = set()
     ordered: list[tuple[int, int, int, ls.ContextMessage]] = []
     partition, highest = -1, 0
     for place in sorted(found):
@@ -40,10 +40,7 @@ async def read_conversation(laser: ls.Laser, conversation_id: str, topic: str) -
         if message.partition != partition:
             partition, highest = message.partition, 0
         highest = max(highest, message.timestamp_micros)
-        # Two windows cannot know of each other's records, so another copy of an append shows up only here.
-        if message.record_id not in seen or not message.record_id:
-            seen.add(message.record_id)
-            ordered.append((highest, partition, message.offset, message))
+        ordered.append((highest, partition, message.offset, message))
     ordered.sort(key=lambda entry: entry[:3])
     return [entry[3] for entry in ordered]
 

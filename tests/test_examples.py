@@ -1,0 +1,40 @@
+"""Every program in ``examples/`` runs, without a server, and says what it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ROOT, run_python
+
+SAID = {
+    "quickstart.py": [
+        "user: My charger does not fit.",
+        "support: Which label is on it?",
+    ],
+    "policies.py": [
+        "last_n(4): ['tool', 'tool', 'assistant', 'user']",
+        "chain(last_n(4),tool_pairs): ['assistant', 'user']",
+        "chain(custom,token_budget(60),tool_pairs): ['assistant']",
+    ],
+    "several_processes.py": [
+        "exit codes: [0, 0, 0]",
+        "planner: 50 messages, in order: True",
+        "coder: 50 messages, in order: True",
+        "reviewer: 50 messages, in order: True",
+        "standup: ['coder is done', 'planner is done', 'reviewer is done']",
+    ],
+}
+
+
+def test_all_are_here() -> None:
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(SAID)
+
+
+@pytest.mark.parametrize("name", sorted(SAID))
+def test_example(name: str, tmp_path: Path) -> None:
+    done = run_python(str(ROOT / "examples" / name), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line for line in SAID[name] if line not in lines] == []
