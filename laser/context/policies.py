@@ -90,8 +90,9 @@ class TokenBudget:
 
     Args:
         max_tokens: a whole number from 0.
-        estimator: tokens of a payload. The default counts bytes divided by four, rounded up, as every SDK of this
-            family does; give a real tokenizer where the ceiling must hold for every language.
+        estimator: tokens of a message, such as ``lambda message: len(tokenizer.encode(message.text))``. The default
+            counts payload bytes divided by four, rounded up, as every SDK of this family does; give a real
+            tokenizer where the ceiling must hold for every language.
 
     Raises:
         BudgetError: ``max_tokens`` is negative or not a whole number.
@@ -102,8 +103,8 @@ class TokenBudget:
     def __init__(self, max_tokens: int, estimator: TokenEstimator | None = None) -> None:
         self.max_tokens = check_budget(max_tokens, "max_tokens")
         if estimator is not None and not callable(estimator):
-            raise InvalidError("estimator: expected a function from bytes to a number of tokens", argument="estimator")
-        self._estimator = estimate_tokens if estimator is None else estimator
+            raise InvalidError("estimator: expected a function from a message to its tokens", argument="estimator")
+        self._estimator = _estimate if estimator is None else estimator
 
     @property
     def name(self) -> str:
@@ -123,7 +124,7 @@ class TokenBudget:
         return Selection(list(history[cut:]), list(history[:cut]), self.name, over_budget=used > self.max_tokens)
 
     def _count(self, message: ContextMessage) -> int:
-        tokens = self._estimator(message.payload)
+        tokens = self._estimator(message)
         if type(tokens) is not int or tokens < 0:
             raise InvalidError(
                 f"estimator: returned {tokens!r} for the message {message.topic} {message.id}; "
@@ -134,6 +135,10 @@ class TokenBudget:
 
     def __repr__(self) -> str:
         return f"TokenBudget({self.max_tokens})"
+
+
+def _estimate(message: ContextMessage) -> int:
+    return estimate_tokens(message.payload)
 
 
 class RoleFilter:

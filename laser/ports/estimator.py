@@ -1,13 +1,15 @@
-"""How many tokens a payload costs."""
+"""How many tokens a message costs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from laser.model.messages import ContextMessage
+
 __all__ = ["TokenEstimator", "estimate_tokens"]
 
-TokenEstimator = Callable[[bytes], int]
-"""Tokens of a payload, a whole number from 0. Pure: the same bytes give the same count."""
+TokenEstimator = Callable[[ContextMessage], int]
+"""Tokens of a message, a whole number from 0. Pure: the same message gives the same count. As in laser-sdk."""
 
 
 def estimate_tokens(payload: bytes) -> int:
