@@ -41,6 +41,7 @@ class ImportReport(msgspec.Struct, frozen=True):
         written: appended by this run. found: on the log already.
         tokens: of all messages, estimated. budget: tokens a conversation. kept, dropped: tokens under that budget.
         kept_messages: messages under the budget. partitions: those that hold messages. all_partitions: of the topic.
+        others: messages of these conversations that are not from the file.
         agents: processes that wrote; 0 for ``memory:``. killed: the one that was killed, if any.
         seconds: writing and reading back.
     """
@@ -59,6 +60,7 @@ class ImportReport(msgspec.Struct, frozen=True):
     kept_messages: int
     partitions: int
     all_partitions: int
+    others: int
     agents: int
     killed: Killed | None
     seconds: float
@@ -125,6 +127,7 @@ def import_transcript(
                 dropped=reading.tokens - reading.kept,
                 kept_messages=reading.kept_messages,
                 partitions=len(reading.partitions),
+                others=reading.others,
                 all_partitions=len((await laser.topic(topic)).partitions),
                 agents=len(shares) if processes else 0,
                 killed=killed,
@@ -160,6 +163,7 @@ class _Reading:
         self.tokens = 0
         self.kept = 0
         self.kept_messages = 0
+        self.others = 0
         self.partitions: set[int] = set()
 
 
@@ -168,7 +172,8 @@ async def _read_back(
 ) -> _Reading:
     reading = _Reading()
     for transcript in transcripts:
-        whole = await verify(laser, transcript, topic)
+        whole, others = await verify(laser, transcript, topic)
+        reading.others += others
         kept = await laser.context(transcript.conversation_id).fetch_with([topic], policy)
         mine = {message.record_id for message in whole}
         reading.tokens += sum(ls.estimate_tokens(message.payload) for message in whole)
@@ -212,6 +217,8 @@ def _print_report(report: ImportReport) -> None:
     table.add_row("messages", f"{report.messages:,}", "all read back, equal in bytes and order")
     table.add_row("  written now", f"{report.written:,}", agents)
     table.add_row("  there already", f"{report.found:,}", "written by an earlier run or a killed process")
+    if report.others:
+        table.add_row("  not from it", f"{report.others:,}", "of others, in the same conversations")
     table.add_row("tokens", f"{report.tokens:,}", "estimated: bytes / 4")
     table.add_row(
         "  kept", f"{report.kept:,}", f"{report.kept_messages:,} messages, {report.budget:,} tokens a conversation"
@@ -226,7 +233,7 @@ def _print_report(report: ImportReport) -> None:
         out.print(
             f"Agent process {killed.pid} was killed (kill -9) when it had told of {killed.reported} of its "
             f"{killed.messages} messages. Another one found {killed.resumed_at} of them on the log and went on from "
-            "there. Lost: 0, doubled: 0."
+            "there. A reader sees each message once: lost 0, doubled 0."
         )
 
 

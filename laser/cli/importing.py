@@ -9,7 +9,6 @@ from itertools import groupby
 import msgspec
 
 import laser as ls
-from laser.cli.reading import read_conversation
 from laser.cli.transcripts import Transcript
 
 __all__ = ["Progress", "Share", "imported_id", "split_shares", "verify", "write_share"]
@@ -106,26 +105,36 @@ async def write_share(
         await hold()
 
 
+async def _read_all(laser: ls.Laser, transcript: Transcript, topic: str) -> list[ls.ContextMessage]:
+    """All messages of a conversation, also those outside of the window of a fetch."""
+
+    def collect(messages: list[ls.ContextMessage], message: ls.ContextMessage) -> list[ls.ContextMessage]:
+        messages.append(message)
+        return messages
+
+    return await laser.context(transcript.conversation_id).state([topic], [], collect, full=True)
+
+
 async def _resume_place(laser: ls.Laser, transcript: Transcript, topic: str) -> int:
     """The first message that is to be written: the one after the last that the log holds."""
-    present = {message.record_id for message in await read_conversation(laser, transcript.conversation_id, topic)}
+    present = {message.record_id for message in await _read_all(laser, transcript, topic)}
     for index in range(len(transcript.messages), 0, -1):
         if imported_id(transcript.conversation_id, index - 1) in present:
             return index
     return 0
 
 
-async def verify(laser: ls.Laser, transcript: Transcript, topic: str) -> list[ls.ContextMessage]:
+async def verify(laser: ls.Laser, transcript: Transcript, topic: str) -> tuple[list[ls.ContextMessage], int]:
     """Reads a conversation back and compares it with the file: every message, its bytes, its writer, the order.
 
     Returns:
-        The imported messages, in order. Others that the conversation holds are left out.
+        The imported messages, in order, and how many others the conversation holds.
 
     Raises:
         CodecError: the log holds something else than the file; the text names the message.
     """
     places = {imported_id(transcript.conversation_id, n): n for n in range(len(transcript.messages))}
-    stored = await read_conversation(laser, transcript.conversation_id, topic)
+    stored = await _read_all(laser, transcript, topic)
     mine = [message for message in stored if message.record_id in places]
     for place, (expected, message) in enumerate(zip(transcript.messages, mine, strict=False)):
         at = places[message.record_id]
@@ -139,7 +148,7 @@ async def verify(laser: ls.Laser, transcript: Transcript, topic: str) -> list[ls
         raise _differs(transcript, len(mine), "is not on the log")
     if len(mine) > len(transcript.messages):
         raise _differs(transcript, places[mine[-1].record_id], "is on the log twice")
-    return mine
+    return mine, len(stored) - len(mine)
 
 
 def _differs(transcript: Transcript, place: int, what: str) -> ls.CodecError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 import laser as ls
 from laser.cli.options import (
@@ -20,7 +20,6 @@ from laser.cli.options import (
     require_topics,
 )
 from laser.cli.output import console, message_json, print_json, print_message, print_skipped
-from laser.cli.reading import follow
 from laser.cli.running import run
 
 __all__ = ["tail"]
@@ -32,9 +31,6 @@ def tail(
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="End after this many messages.", show_default=False)
     ] = None,
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.01, help="Seconds between two looks at the log.")
-    ] = 0.25,
     topics: Topics = None,
     url: Url = None,
     stream: Stream = None,
@@ -52,25 +48,31 @@ def tail(
         first = ls.LastN(n)
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
             await require_topics(laser, names)
-            left = count
             # What is there ends at the checkpoint, and following starts there: nothing is missed or shown twice.
             start = await laser.context(chosen).checkpoint(names)
             batch = await laser.assemble_context(chosen, topics=names, policy=first, to_checkpoint=start)
-            left = _print_batch(batch, as_json, left)
-            async with aclosing(follow(laser, chosen, names, start, interval=interval)) as batches:
-                while left != 0:
-                    left = _print_batch(await anext(batches), as_json, left)
+            out = console()
+            shown = 0
+            for message in batch:
+                if shown != count:
+                    _print(out, message, as_json)
+                    shown += 1
+            print_skipped(batch.skipped)
+            async with laser.context(chosen).follow(names, start) as follow:
+                skipped = 0
+                while shown != count:
+                    entry = await anext(follow)
+                    if isinstance(entry, ls.ContextMessage):
+                        _print(out, entry, as_json)
+                        shown += 1
+                    print_skipped(follow.skipped[skipped:])
+                    skipped = len(follow.skipped)
 
     run(work)
 
 
-def _print_batch(batch: ls.Messages, as_json: bool, left: int | None) -> int | None:
-    """Prints messages, at most ``left`` of them, and returns how many may still come."""
-    out = console()
-    for message in batch[:left]:
-        if as_json:
-            print_json(message_json(message))
-        else:
-            print_message(out, message)
-    print_skipped(batch.skipped)
-    return None if left is None else left - len(batch[:left])
+def _print(out: Console, message: ls.ContextMessage, as_json: bool) -> None:
+    if as_json:
+        print_json(message_json(message))
+    else:
+        print_message(out, message)

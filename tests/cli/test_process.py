@@ -82,7 +82,7 @@ def test_interrupted_tail(tmp_path: Path) -> None:
     """Messages show up as they are appended; Ctrl-C ends it quietly with 130."""
     assert run_laser("bootstrap", cwd=tmp_path).returncode == 0
     run_laser("append", "@a", "before", cwd=tmp_path)
-    with start_laser("tail", "@a", "--json", "--interval", "0.02", cwd=tmp_path) as tail:
+    with start_laser("tail", "@a", "--json", cwd=tmp_path) as tail:
         assert tail.stdout is not None
         assert tail.stderr is not None
         assert json.loads(tail.stdout.readline())["text"] == "before"
