@@ -7,6 +7,10 @@ from typing import Final
 CONTEXT_READ_WINDOW: Final = 10_000
 """Raw records of a partition that one context read examines, newest first (the context guide, "Read window")."""
 
+COPY_DISTANCE: Final = 128
+"""Raw records of a partition within which two records of one id count as copies of the same append. A retry looks for
+its record on the log before it writes again, so copies stand close together."""
+
 DEFAULT_LAST_N: Final = 50
 """Messages that a fetch keeps when neither a count nor a policy is given."""
 
@@ -60,3 +64,6 @@ MAX_KV_TTL_MICROS: Final = 100 * 365 * 86_400 * 1_000_000
 
 MAX_LABEL_BYTES: Final = 1_024
 """UTF-8 bytes of a session's label."""
+
+DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of records that a client keeps to answer reads of a remote log."""

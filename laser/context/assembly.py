@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import anyio.to_thread
 
@@ -17,6 +16,7 @@ from laser.context.policies import (
     TokenBudget,
     as_policy,
     newest_needed,
+    select,
 )
 from laser.errors import InvalidError
 from laser.limits import DEFAULT_LAST_N
@@ -114,8 +114,8 @@ async def assemble(
 
 async def apply_policy(policy: ContextPolicy, history: Messages) -> Messages:
     """What the policy keeps of a history, with the history's report of skipped records."""
-    if len(history) > _INLINE_MESSAGES and not isinstance(policy, LastN):
-        selection = await anyio.to_thread.run_sync(partial(policy.selection, list(history)))
+    if len(history) > _INLINE_MESSAGES and type(policy) is not LastN:
+        selection = await anyio.to_thread.run_sync(select, policy, list(history))
     else:
-        selection = policy.selection(history)
+        selection = select(policy, history)
     return Messages(selection.kept, history.skipped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laser.errors import CodecError, ProvenanceError
+from laser.limits import COPY_DISTANCE
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
@@ -10,7 +11,7 @@ from laser.wire.envelope import decode_envelope, envelope_provenance, is_envelop
 from laser.wire.frames import unframe
 from laser.wire.provenance import decode_provenance
 
-__all__ = ["decode_record"]
+__all__ = ["Copies", "decode_record"]
 
 
 def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | SkippedRecord:
@@ -37,3 +38,23 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
         provenance,
         envelope,
     )
+
+
+class Copies:
+    """Tells copies of one append: the ids of a partition's last records, in constant memory."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, int] = {}
+
+    def note(self, record: LogRecord) -> bool:
+        """Notes a record and says whether it is a copy of one shortly before it. Offsets must ascend."""
+        if not record.id:
+            return False
+        before = self._offsets.get(record.id)
+        if before is not None and record.offset - before <= COPY_DISTANCE:
+            return True
+        self._offsets[record.id] = record.offset
+        if len(self._offsets) > 2 * COPY_DISTANCE:
+            low = record.offset - COPY_DISTANCE
+            self._offsets = {known: offset for known, offset in self._offsets.items() if offset >= low}
+        return False

@@ -12,11 +12,12 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from laser.context.decoding import decode_record
+from laser.context.decoding import Copies, decode_record
 from laser.context.resume import check_partition, check_same_record, check_topic
 from laser.errors import ClosedError, RetentionGapError, StaleCheckpointError, TransportError
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
 from laser.model.messages import ContextMessage, SkippedRecord
+from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match
 from laser.ports.log import Log
@@ -212,7 +213,7 @@ class Follow:
             message = decode_record(record, tail.topic)
             if isinstance(message, SkippedRecord):
                 self.skipped.append(message)
-            elif tail.first_copy(record.id):
+            elif tail.is_new(record):
                 tail.highest = max(tail.highest, record.timestamp_micros)
                 found.append(((tail.highest, tail.rank, tail.partition, record.offset), message, tail))
         tail.next = max(tail.next, page.next)
@@ -229,8 +230,6 @@ class Follow:
 class _Tail:
     """One partition: how far it was read, and how far it was given out."""
 
-    _COPIES: Final = 1_000
-
     def __init__(self, rank: int, topic: TopicInfo, partition: int, created_at_micros: int, start: int) -> None:
         self.rank = rank
         self.topic = topic
@@ -241,16 +240,13 @@ class _Tail:
         self.given_id: int | None = None
         self.unchecked = False
         self.highest = 0
-        self._ids: dict[int, None] = {}
+        self._copies = Copies()
         self._waiting = 0
 
-    def first_copy(self, record_id: int) -> bool:
-        """Whether the id was not seen lately; counts the message as waiting to be given out."""
-        if record_id and record_id in self._ids:
+    def is_new(self, record: LogRecord) -> bool:
+        """Whether the record is no copy of an earlier one; counts it as waiting to be given out."""
+        if self._copies.note(record):
             return False
-        self._ids[record_id] = None
-        if len(self._ids) > self._COPIES:
-            del self._ids[next(iter(self._ids))]
         self._waiting += 1
         return True
 

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from laser.context.decoding import decode_record
+from laser.context.decoding import Copies, decode_record
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
 from laser.model.window import Match, Window, WindowQuery
@@ -55,8 +55,8 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
     """The conversation's messages of the read windows, in order; absent topics read as empty.
 
     The order is by broker timestamp, then place of the topic in the list, then partition, then offset. Within a
-    partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. A record
-    whose id was seen before in its topic is another copy of the same append: the first one is kept.
+    partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. Of copies
+    of one append (see ``COPY_DISTANCE``) the first one is kept.
     """
     results: list[_TopicHistory | None] = [None] * len(query.topics)
 
@@ -101,8 +101,7 @@ async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) ->
 async def _decode(window: Window) -> tuple[_TopicHistory, bool]:
     messages: list[ContextMessage] = []
     skipped: list[SkippedRecord] = []
-    seen: set[int] = set()
-    partitions: set[int] = set()
+    copies: dict[int, Copies] = {}
     lost = False
     for count, record in enumerate(window.records, 1):
         if count % _DECODE_CHUNK == 0:
@@ -112,13 +111,11 @@ async def _decode(window: Window) -> tuple[_TopicHistory, bool]:
             skipped.append(message)
             # A record of no known conversation takes no place among the newest of this one.
             lost = lost or route(record.headers, record.payload).conversation_id is not None
-        elif record.id in seen and record.id:
+        elif copies.setdefault(record.partition, Copies()).note(record):
             lost = True
         else:
-            seen.add(record.id)
-            partitions.add(record.partition)
             messages.append(message)
-    return _TopicHistory(len(partitions) < 2, messages, skipped), lost
+    return _TopicHistory(len(copies) < 2, messages, skipped), lost
 
 
 def _merge(histories: Sequence[_TopicHistory]) -> list[ContextMessage]:

@@ -183,7 +183,7 @@ class Chain:
         kept = list(history)
         over_budget = False
         for policy in self.policies:
-            step = policy.selection(kept)
+            step = select(policy, kept)
             kept = step.kept
             over_budget = over_budget or step.over_budget
         stays = set(map(id, kept))
@@ -206,10 +206,7 @@ class _Custom:
     def selection(self, history: Sequence[ContextMessage]) -> Selection:
         result: Any = self._function(list(history))
         # A mistake must not pass as "nothing to keep", nor as "keep everything".
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InvalidError("policy: the function is async; a policy must be a plain function", argument="policy")
+        _refuse_async(result)
         if isinstance(result, str | bytes) or not isinstance(result, Iterable):
             raise InvalidError(
                 f"policy: the function returned {type(result).__name__}; it must return the messages to keep",
@@ -244,13 +241,38 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
     )
 
 
+def select(policy: ContextPolicy, history: Sequence[ContextMessage]) -> Selection:
+    """What a policy, perhaps of the user's own, selects.
+
+    Raises:
+        InvalidError: it gives something else than a selection.
+    """
+    selection: Any = policy.selection(history)
+    if not isinstance(selection, Selection):
+        _refuse_async(selection)
+        raise InvalidError(
+            f"policy: {type(policy).__name__}.selection returned {type(selection).__name__}; "
+            "it must return a Selection of kept and dropped messages",
+            argument="policy",
+        )
+    return selection
+
+
 def newest_needed(policy: ContextPolicy) -> int | None:
     """How many of the newest messages decide the policy's answer, ``None`` when all may."""
-    if isinstance(policy, LastN):
+    # A subclass may look further back than its parent.
+    if type(policy) is LastN:
         return policy.n
-    if isinstance(policy, Chain) and policy.policies:
+    if type(policy) is Chain and policy.policies:
         return newest_needed(policy.policies[0])
     return None
+
+
+def _refuse_async(result: object) -> None:
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidError("policy: is async; a policy must be a plain function", argument="policy")
 
 
 def split(history: Sequence[ContextMessage], keep: Callable[[ContextMessage], bool], reason: str) -> Selection:

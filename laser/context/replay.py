@@ -10,11 +10,11 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from laser.context.decoding import decode_record
+from laser.context.decoding import Copies, decode_record
 from laser.context.resume import check_same_record
 from laser.context.spans import Span
 from laser.errors import RetentionGapError, StaleCheckpointError
-from laser.limits import CONTEXT_READ_WINDOW
+from laser.limits import COPY_DISTANCE
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.window import Match
@@ -26,7 +26,7 @@ __all__ = ["Replay"]
 _PAGE: Final = 1_000
 # Records before a resume point that are looked at: the last one proves that the log is the same, and all of them tell
 # whether a record after it is a second copy of an append whose answer was lost.
-_OVERLAP: Final = 32
+_OVERLAP: Final = COPY_DISTANCE
 _RESUME_PAGE: Final = _OVERLAP + 224
 _DECODE_CHUNK: Final = 256
 _MAX_SKIPPED: Final = 1_000
@@ -35,8 +35,8 @@ _MAX_SKIPPED: Final = 1_000
 class Replay:
     """Reads spans page by page and merges them: by time, rank of the topic, partition, offset.
 
-    Within a partition the highest time seen so far counts. A record whose id was among the last
-    ``CONTEXT_READ_WINDOW`` ids of its topic is a copy of the same append and left out.
+    Within a partition the highest time seen so far counts. Of copies of one append (see ``COPY_DISTANCE``) the first
+    one is given out.
 
     Args:
         match: whose messages; ``None`` for those of every conversation.
@@ -50,7 +50,6 @@ class Replay:
         self._log = log
         self._stream = stream
         self._match = match
-        self._seen: dict[str, _RecentIds] = {}
         self._readers = [_Reader(self, span) for span in spans]
         self._started = False
         self.total = sum(span.stop - span.start for span in spans)
@@ -149,7 +148,7 @@ class Replay:
             )
         records = page.records
         if resumes:
-            records = self._pass_overlap(span, records)
+            records = self._pass_overlap(reader, records)
         for count, record in enumerate(records, 1):
             if record.offset >= span.stop:
                 break
@@ -160,8 +159,9 @@ class Replay:
         if reader.scanned >= span.stop:
             reader.finish()
 
-    def _pass_overlap(self, span: Span, records: Sequence[LogRecord]) -> list[LogRecord]:
+    def _pass_overlap(self, reader: _Reader, records: Sequence[LogRecord]) -> list[LogRecord]:
         """Checks what lies before the span, remembers its ids, and returns the matching rest."""
+        span = reader.span
         rest: list[LogRecord] = []
         for record in records:
             if record.offset == span.start - 1 and span.last_id is not None:
@@ -169,7 +169,7 @@ class Replay:
             if self._match is not None and not route(record.headers, record.payload).meets(self._match):
                 continue
             if record.offset < span.start:
-                self._ids(span).add(record.id)
+                reader.copies.note(record)
             else:
                 rest.append(record)
         return rest
@@ -181,15 +181,9 @@ class Replay:
             self.skipped_count += 1
             if len(self.skipped) < _MAX_SKIPPED:
                 self.skipped.append(message)
-        elif self._ids(span).add(record.id):
+        elif not reader.copies.note(record):
             reader.highest = max(reader.highest, record.timestamp_micros)
             reader.buffer.append(((reader.highest, span.rank, span.partition, record.offset), message))
-
-    def _ids(self, span: Span) -> _RecentIds:
-        ids = self._seen.get(span.topic.name)
-        if ids is None:
-            ids = self._seen[span.topic.name] = _RecentIds()
-        return ids
 
 
 class _Reader:
@@ -201,6 +195,7 @@ class _Reader:
         self.buffer: deque[tuple[tuple[int, int, int, int], ContextMessage]] = deque()
         self.scanned = span.start
         self.highest = 0
+        self.copies = Copies()
         self.resumed = False
         self.done = False
 
@@ -223,23 +218,3 @@ class _Reader:
         batch = [message for _, message in self.buffer]
         self.buffer.clear()
         return batch
-
-
-class _RecentIds:
-    """The last ids of a topic, bounded: copies of one append stand close together."""
-
-    def __init__(self) -> None:
-        self._order: deque[int] = deque()
-        self._known: set[int] = set()
-
-    def add(self, record_id: int) -> bool:
-        """Notes an id; ``False`` when it was there. 0 means that the writer gave none."""
-        if record_id == 0:
-            return True
-        if record_id in self._known:
-            return False
-        self._known.add(record_id)
-        self._order.append(record_id)
-        if len(self._order) > CONTEXT_READ_WINDOW:
-            self._known.discard(self._order.popleft())
-        return True

@@ -143,6 +143,8 @@ class TopicInfo(msgspec.Struct, frozen=True):
         stream_created_at_micros, created_at_micros: microseconds since 1970 UTC.
         durability: as created, ``None`` where the server does not say.
         partitions: ordered by id.
+        epoch: while it is the same, nothing that was read from this topic can have been lost by a crash; a remote
+            log changes it when its connection was made anew.
     """
 
     stream: str
@@ -155,6 +157,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
     durability: Durability | None
     size_bytes: int
     partitions: tuple[PartitionInfo, ...]
+    epoch: int = 0
 
     @property
     def records(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -34,8 +34,9 @@ class WindowQuery(msgspec.Struct, frozen=True):
     Attributes:
         match: the conversation. starts: first offset wanted by partition; a missing one is 0. ``None``: no start.
         stops: end (exclusive) by partition; a missing one reads as empty. ``None``: no stop.
-        newest: the caller needs only this many of the newest matching records of each partition; unattributable
-            records do not count. A hint: an engine whose timestamps can step back ignores it.
+        newest: the caller needs only the newest matching records of the topic, this many, by time, partition and
+            offset; unattributable records do not count. A hint: an engine may return more. One whose timestamps can
+            step back must, and one that can hold copies returns also those up to ``COPY_DISTANCE`` before.
         size: raw records examined in each partition.
     """
 
@@ -63,7 +64,7 @@ class Page(msgspec.Struct, frozen=True):
             never because a page was short or empty.
     """
 
-    records: list[LogRecord]
+    records: Sequence[LogRecord]
     next: int
     first: int
     end: int

@@ -22,6 +22,8 @@ class EngineInfo(msgspec.Struct, frozen=True):
         location: where, without credentials.
         default_durability: what a topic gets when none is asked for.
         durabilities: those that ``TopicConfig.durability`` may name.
+        remote: whether a read crosses a network, so that keeping what was read pays.
+        steady_clock: whether timestamps never go back within a partition.
     """
 
     engine: str
@@ -29,6 +31,8 @@ class EngineInfo(msgspec.Struct, frozen=True):
     location: str
     default_durability: Durability
     durabilities: tuple[Durability, ...]
+    remote: bool = False
+    steady_clock: bool = True
 
 
 class Log(Protocol):
