@@ -1,0 +1,73 @@
+# pyright: strict
+"""Not run: what a user writes, and the types that every checker must see in it (mypy --strict, pyright strict)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import assert_type
+
+import laser as ls
+
+
+async def connects() -> None:
+    client = await ls.Laser.connect("memory:", stream="app")
+    assert_type(client, ls.Laser)
+    await client.aclose()
+    async with ls.Laser.connect() as laser:
+        assert_type(laser, ls.Laser)
+        retention = ls.TopicRetention(expire_after=timedelta(days=30))
+        assert_type(await laser.bootstrap(partitions=4, retention=retention), list[ls.TopicInfo])
+        assert_type(await laser.topics(), tuple[ls.TopicInfo, ...])
+        assert_type(await laser.info(), ls.EngineInfo)
+
+
+async def converses(laser: ls.Laser) -> None:
+    ctx = laser.context(ls.new_conversation_id())
+    assert_type(ctx, ls.ContextScope)
+    assert_type(await ctx.append(ls.AgentTopic.Sessions, b"bytes"), ls.AppendReceipt)
+    assert_type(await ctx.append("own.topic", "text", agent="planner", id=7), ls.AppendReceipt)
+    assert_type(await ctx.append_many(ls.AgentTopic.Sessions, ["a", b"b"]), list[ls.AppendReceipt])
+    messages = await ctx.fetch(topics=[ls.AgentTopic.Sessions], n=5, token_budget=100)
+    assert_type(messages, ls.Messages)
+    assert_type(messages[0], ls.ContextMessage)
+    assert_type(messages[0].payload, bytes)
+    assert_type(messages[0].provenance.agent, str | None)
+    assert_type(messages.skipped, tuple[ls.SkippedRecord, ...])
+    assert_type(await ctx.block(n=3), str)
+    before = await ctx.checkpoint()
+    assert_type(before, ls.Checkpoint)
+    assert_type(await laser.assemble_context(ctx.conversation, from_checkpoint=before), ls.Messages)
+
+
+class Short:
+    """A policy of a user's own, by shape alone."""
+
+    name = "short"
+    version = "1"
+
+    def selection(self, history: Sequence[ls.ContextMessage]) -> ls.Selection:
+        return ls.Selection(list(history[:1]), list(history[1:]), self.name)
+
+
+def newest(messages: list[ls.ContextMessage]) -> list[ls.ContextMessage]:
+    return messages[-1:]
+
+
+def count(message: ls.ContextMessage) -> int:
+    return len(message.payload)
+
+
+async def selects(ctx: ls.ContextScope) -> None:
+    budget = ls.TokenBudget(100, estimator=count)
+    chain = ls.Chain([Short(), newest, budget, ls.RoleFilter(["user"]), ls.ChatRoles({"user"}), ls.ToolPairs()])
+    assert_type(await ctx.fetch_with(["own.topic"], chain), ls.Messages)
+    assert_type(await ctx.fetch_with(["own.topic"], newest), ls.Messages)
+    assert_type(chain.selection([]), ls.Selection)
+
+
+async def folds(ctx: ls.ContextScope) -> None:
+    def tally(total: int, message: ls.ContextMessage) -> int:
+        return total + len(message.payload)
+
+    assert_type(await ctx.state([ls.AgentTopic.Sessions], 0, tally, full=True), int)

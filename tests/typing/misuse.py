@@ -1,0 +1,18 @@
+"""Not run: what must not type-check. mypy --strict reports an ignore that nothing needs, so each line stays wrong."""
+
+from __future__ import annotations
+
+import laser as ls
+
+
+async def misuses(laser: ls.Laser, ctx: ls.ContextScope) -> None:
+    await laser.bootstrap(partitions="4")  # type: ignore[arg-type]
+    await ctx.append(ls.AgentTopic.Sessions, {"role": "user"})  # type: ignore[arg-type]
+    await ctx.append(ls.AgentTopic.Sessions, b"x", "planner")  # type: ignore[call-arg]
+    await ctx.fetch(20)  # type: ignore[call-arg,arg-type]
+    await ctx.fetch_with([ls.AgentTopic.Sessions], 20)  # type: ignore[arg-type]
+    await ctx.fetch_with([ls.AgentTopic.Sessions], ls.LastN)  # type: ignore[arg-type]
+    await laser.ensure_topic("notes", durability="eternal")  # type: ignore[arg-type]
+    ls.AgentTopic.Sessions = "other"  # type: ignore[misc]
+    with ls.Laser.connect():  # type: ignore[attr-defined]
+        pass
