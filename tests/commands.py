@@ -29,7 +29,7 @@ def run_python(*args: str, cwd: Path, **extra: str) -> subprocess.CompletedProce
     )
 
 
-def start_laser(*args: str, cwd: Path, **extra: str) -> subprocess.Popen[str]:
+def start_laser(*args: str, cwd: Path, start_new_session: bool = False, **extra: str) -> subprocess.Popen[str]:
     """Starts ``laser`` with pipes for its output; the caller ends it."""
     return subprocess.Popen(
         [sys.executable, "-m", "laser", *args],
@@ -39,6 +39,7 @@ def start_laser(*args: str, cwd: Path, **extra: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )
 
 

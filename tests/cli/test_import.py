@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 import laser as ls
 from laser.cli.importing import imported_id
 from laser.cli.transcripts import Transcript, read_transcripts
-from tests.commands import ROOT, run_laser
+from tests.commands import ROOT, run_laser, start_laser
 
 SAMPLE = ROOT / "examples" / "data" / "support.jsonl"
 pytestmark = pytest.mark.anyio
@@ -122,6 +126,36 @@ async def test_a_log_that_disagrees_is_reported(planted: list[tuple[int, str]], 
     assert (done.returncode, done.stdout) == (1, "")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C in the middle ends every agent process, and the next import goes on from what is there."""
+    file = tmp_path / "many.jsonl"
+    with file.open("w") as out:
+        for number in range(300):
+            messages = [{"role": ("user", "assistant")[n % 2], "content": f"word {n}"} for n in range(40)]
+            out.write(json.dumps({"id": f"c{number}", "messages": messages}) + "\n")
+    with start_laser("import", str(file), "--json", cwd=tmp_path, start_new_session=True) as command:
+        async with ls.Laser.connect(f"embedded:{tmp_path / '.laser'}") as laser:
+            with anyio.fail_after(60):
+                while sum(topic.records for topic in await laser.topics()) < 500:
+                    await anyio.sleep(0.01)
+        # As a terminal does it: the signal goes to every process of the group.
+        os.killpg(command.pid, signal.SIGINT)
+        said, complained = await anyio.to_thread.run_sync(command.communicate)
+    assert (command.returncode, said, complained) == (130, "", "")
+    assert [pid for pid in Path("/proc").glob("[0-9]*") if _runs_in(pid, tmp_path)] == []
+    report = import_json(str(file), cwd=tmp_path)
+    assert 0 < report["found"] < 12_000
+    assert (report["written"] + report["found"], report["others"]) == (12_000, 0)
+
+
+def _runs_in(process: Path, directory: Path) -> bool:
+    try:
+        return (process / "cwd").resolve() == directory
+    except OSError:
+        return False
 
 
 def test_for_people(tmp_path: Path) -> None:
