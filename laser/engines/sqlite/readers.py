@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
-from laser.engines._threads import Job
+from laser.engines._threads import Job, linger
 from laser.engines.sqlite.errors import translate
 from laser.errors import DeadlineError
 
@@ -73,6 +73,7 @@ class _Reader:
 
     def serve(self, jobs: queue.SimpleQueue[Job[Any] | None]) -> bool:
         """Takes and runs one read. Returns ``False`` at the end. Between reads the thread holds no job."""
+        linger(jobs)
         job = jobs.get()
         if job is None:
             if self._connection is not None:

@@ -8,11 +8,32 @@ from laser.engines.sqlite.states import PartitionState, TopicRow, load_partition
 from laser.errors import NotFoundError, StorageError
 from laser.ports.clock import Clock
 
-__all__ = ["PowerNeeded", "Transaction", "absent"]
+__all__ = ["Known", "PowerNeeded", "Transaction", "absent"]
 
 
 class PowerNeeded(Exception):
     """The commit must reach the disk, and the transaction was not begun that way."""
+
+
+class Known:
+    """What writes have looked up, kept from one transaction to the next while nobody else commits."""
+
+    def __init__(self) -> None:
+        self.topics: dict[tuple[str, str], TopicRow] = {}
+        self.partitions: dict[tuple[int, int], PartitionState] = {}
+        self._version: int | None = None
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Forgets everything if another connection, of any process, has committed. To be called with the write lock."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self.forget()
+            self._version = version
+
+    def forget(self) -> None:
+        """Drops what was looked up."""
+        self.topics.clear()
+        self.partitions.clear()
 
 
 class Transaction:
@@ -22,13 +43,13 @@ class Transaction:
     ``forget``.
 
     Args:
-        power: whether the commit waits for the disk.
+        power: whether the commit waits for the disk. known: to be forgotten when the transaction is rolled back.
 
     Attributes:
         connection: for statements. path: the database file. written: bytes written so far, for the group's bound.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str, clock: Clock, power: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, clock: Clock, power: bool, known: Known) -> None:
         self.connection = connection
         self.path = path
         self.written = 0
@@ -36,8 +57,7 @@ class Transaction:
         self._power = power
         self._clock = clock
         self._now: int | None = None
-        self._topics: dict[tuple[str, str], TopicRow] = {}
-        self._partitions: dict[tuple[int, int], PartitionState] = {}
+        self._known = known
 
     @property
     def now(self) -> int:
@@ -62,17 +82,17 @@ class Transaction:
         Raises:
             NotFoundError: it or its stream is absent.
         """
-        row = self._topics.get((stream, topic))
+        row = self._known.topics.get((stream, topic))
         if row is None:
             row = load_topic(self.connection, stream, topic)
             if row is None:
                 raise absent(stream, topic)
-            self._topics[stream, topic] = row
+            self._known.topics[stream, topic] = row
         return row
 
     def partition(self, topic: TopicRow, number: int) -> PartitionState:
         """A partition's state, to be kept current by whoever appends to it."""
-        state = self._partitions.get((topic.id, number))
+        state = self._known.partitions.get((topic.id, number))
         if state is None:
             state = load_partition(self.connection, topic.id, number)
             if state is None:
@@ -81,7 +101,7 @@ class Transaction:
                     "restore it from a backup",
                     path=self.path,
                 )
-            self._partitions[topic.id, number] = state
+            self._known.partitions[topic.id, number] = state
         return state
 
     def creation_time(self) -> int:
@@ -97,8 +117,7 @@ class Transaction:
 
     def forget(self) -> None:
         """Drops what was looked up: topics or partitions were changed."""
-        self._topics.clear()
-        self._partitions.clear()
+        self._known.forget()
 
 
 def absent(stream: str, topic: str, partition: int | None = None) -> NotFoundError:

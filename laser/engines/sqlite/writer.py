@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
-from laser.engines._threads import Job, finish
+from laser.engines._threads import Job, finish, linger
 from laser.engines.sqlite.checkpoints import Checkpoints
 from laser.engines.sqlite.errors import locked, translate
 from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.retention import Upkeep
-from laser.engines.sqlite.transaction import PowerNeeded, Transaction
+from laser.engines.sqlite.transaction import Known, PowerNeeded, Transaction
 from laser.errors import LaserError, StorageError
 from laser.ports.clock import Clock
 
@@ -63,6 +63,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._pending: deque[Job[Any]] = deque()
         self._checkpoints = Checkpoints(connection)
+        self._known = Known()
         self._stopping = False
         self._power = False
         self._failure: BaseException | None = None
@@ -107,6 +108,7 @@ class Writer:
 
     def _take(self) -> None:
         if not self._pending:
+            linger(self._queue)
             if self.upkeep.sweeping:
                 patience: float | None = _SWEEP_PAUSE_SECONDS
             else:
@@ -165,11 +167,12 @@ class Writer:
         try:
             self._begin()
         except sqlite3.Error as error:
+            self._roll_back()
             for job in group:
                 job.error = translate(error, self._path, self._timeout)
             return len(group)
         try:
-            tx = Transaction(db, self._path, self._clock, self._power)
+            tx = Transaction(db, self._path, self._clock, self._power, self._known)
             for job in group:
                 done += 1
                 changes = db.total_changes
@@ -210,8 +213,10 @@ class Writer:
     def _begin(self) -> None:
         self._checkpoints.set_power(self._power)
         self._connection.execute("BEGIN IMMEDIATE")
+        self._known.refresh(self._connection)
 
     def _roll_back(self) -> None:
+        self._known.forget()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
@@ -225,6 +230,7 @@ class Writer:
             with self._gate:
                 self._begin()
                 try:
+                    self._known.forget()
                     self.upkeep.run(self._connection, self._path, self._clock.now_micros())
                     self._connection.execute("COMMIT")
                 finally:
