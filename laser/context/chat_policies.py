@@ -17,8 +17,9 @@ class ToolPairs:
 
     Calls and results are matched by id, anywhere in the list; where an id was used again, a result belongs to the
     nearest call before it. Dropped are results whose call is not there, and calls of which a result is missing,
-    with the results they have. The one exception is an open last call: nothing but results of its own follows it,
-    so the tools are still running. Messages that are no chat messages stay.
+    with the results they have. The one exception is an open last turn: nothing but results of its own follows it, so
+    the tools are still running. A turn is one message, or a run of call items of OpenAI Responses. Messages that are
+    no chat messages stay.
 
     Put it last in a chain: ``Chain([LastN(20), ToolPairs()])``.
     """
@@ -39,7 +40,8 @@ class ChatRoles:
     """Keeps the messages of some chat roles, and tool calls whole.
 
     A tool call with its results stays only when the roles of all of them are asked for, so ``{"user",
-    "assistant"}`` gives the talk without any tool use. Broken pairs go, as with ``ToolPairs``.
+    "assistant"}`` gives the talk without any tool use. The same holds for an open call, whose results are still to
+    come. Broken pairs go, as with ``ToolPairs``.
 
     Args:
         roles: such as ``system``, ``developer``, ``user``, ``assistant``, ``tool``; any other works too. Upper and
@@ -59,7 +61,7 @@ class ChatRoles:
     def selection(self, history: Sequence[ContextMessage]) -> Selection:
         facts = [chat_facts(message.payload) for message in history]
         pairing = _Pairing(facts)
-        wanted = [fact.role in self.roles for fact in facts]
+        wanted = [fact.role in self.roles and (not fact.calls or fact.answered_by in self.roles) for fact in facts]
         gone = pairing.spread({index for index, keep in enumerate(wanted) if not keep})
         return _keep(
             history, [index not in gone and index not in pairing.broken for index in range(len(facts))], self.name
@@ -91,8 +93,9 @@ class _Pairing:
                 unanswered[index] = len(fact.calls)
                 for call_id in fact.calls:
                     waiting.setdefault(call_id, []).append(index)
+        orphans = set(broken)
         broken.update(caller for caller, count in unanswered.items() if count)
-        broken.discard(self._running(facts, unanswered))
+        broken -= self._running(facts, orphans)
         self.broken = self.spread(broken)
 
     def spread(self, indexes: set[int]) -> set[int]:
@@ -106,16 +109,20 @@ class _Pairing:
                 stack.extend(self._links.get(index, ()))
         return found
 
-    def _running(self, facts: Sequence[ChatFacts], unanswered: dict[int, int]) -> int:
-        """The call whose tools are still running: followed by nothing but results of its own. -1 for none."""
-        last = len(facts) - 1
+    def _running(self, facts: Sequence[ChatFacts], orphans: set[int]) -> set[int]:
+        """The calls of the last turn, when nothing but results of its own follows: its tools may be running."""
+        # Results that nobody called go anyway, so they neither end a turn nor part it.
+        left = [index for index in range(len(facts)) if index not in orphans]
         own: set[int] = set()
-        while last >= 0 and facts[last].results and not facts[last].calls:
-            own.add(last)
-            last -= 1
-        if last >= 0 and unanswered.get(last) and own <= self._links.get(last, set()):
-            return last
-        return -1
+        while left and facts[left[-1]].results and not facts[left[-1]].calls:
+            own.add(left.pop())
+        turn: set[int] = set()
+        while left and facts[left[-1]].calls and (not turn or facts[left[-1]].item):
+            turn.add(left.pop())
+            if not facts[min(turn)].item:
+                break
+        answered = {index for caller in turn for index in self._links.get(caller, ())}
+        return turn if own <= answered else set()
 
 
 def _keep(history: Sequence[ContextMessage], stays: Sequence[bool], reason: str) -> Selection:

@@ -20,11 +20,15 @@ class ChatFacts(msgspec.Struct, frozen=True, gc=False):
         role: lower case; ``None`` when the payload is no chat message. A Responses item without a role counts as
             ``assistant`` when it calls and as ``tool`` when it brings a result.
         calls: ids of the tool calls it makes. results: ids of the calls whose results it brings.
+        answered_by: the role of the messages that bring the results of its calls.
+        item: whether it is a Responses item that calls: parallel calls are then items of their own, next to it.
     """
 
     role: str | None = None
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    answered_by: str = "tool"
+    item: bool = False
 
 
 _NO_CHAT: Final = ChatFacts()
@@ -42,16 +46,19 @@ def chat_facts(payload: bytes) -> ChatFacts:
         return _NO_CHAT
     calls: list[str] = []
     results: list[str] = []
-    _completions(message, calls, results)
-    _responses_item(message, calls, results)
-    _anthropic(message.get("content"), calls, results)
+    answered_by = _completions(message, calls, results)
+    item = _responses_item(message, calls, results)
+    if _anthropic(message.get("content"), calls, results):
+        answered_by = "user"
     role = message.get("role")
     if not isinstance(role, str):
         role = "assistant" if calls else "tool" if results else None
-    return ChatFacts(role.strip().lower() if role is not None else None, tuple(calls), tuple(results))
+    name = role.strip().lower() if role is not None else None
+    return ChatFacts(name, tuple(calls), tuple(results), answered_by, item)
 
 
-def _completions(message: dict[str, Any], calls: list[str], results: list[str]) -> None:
+def _completions(message: dict[str, Any], calls: list[str], results: list[str]) -> str:
+    answered_by = "tool"
     listed = message.get("tool_calls")
     if isinstance(listed, list):
         for call in listed:
@@ -61,24 +68,30 @@ def _completions(message: dict[str, Any], calls: list[str], results: list[str]) 
     call = message.get("function_call")
     if isinstance(call, dict) and "type" not in message:
         _add_name(call.get("name"), calls)
+        answered_by = "function"
     if message.get("role") == "function":
         _add_name(message.get("name"), results)
     if "tool_call_id" in message:
         _add(message["tool_call_id"], results)
+    return answered_by
 
 
-def _responses_item(item: dict[str, Any], calls: list[str], results: list[str]) -> None:
+def _responses_item(item: dict[str, Any], calls: list[str], results: list[str]) -> bool:
     kind = item.get("type")
     if isinstance(kind, str):
         if kind.endswith("_call_output"):
             _add(item.get("call_id"), results)
         elif kind.endswith("_call"):
             _add(item.get("call_id"), calls)
+            return bool(calls)
+    return False
 
 
-def _anthropic(content: object, calls: list[str], results: list[str]) -> None:
+def _anthropic(content: object, calls: list[str], results: list[str]) -> bool:
+    """Whether it calls."""
+    before = len(calls)
     if not isinstance(content, list):
-        return
+        return False
     for block in content:
         if isinstance(block, dict):
             kind = block.get("type")
@@ -86,6 +99,7 @@ def _anthropic(content: object, calls: list[str], results: list[str]) -> None:
                 _add(block.get("id"), calls)
             elif kind == "tool_result":
                 _add(block.get("tool_use_id"), results)
+    return len(calls) > before
 
 
 def _add(call_id: object, found: list[str]) -> None:
