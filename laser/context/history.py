@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-import anyio
 import anyio.lowlevel
 import msgspec
 
 from laser.context.decoding import Copies, decode_record
+from laser.context.gathering import gather
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
 from laser.model.window import Match, Window, WindowQuery
@@ -58,19 +59,8 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
     partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. Of copies
     of one append (see ``COPY_DISTANCE``) the first one is kept.
     """
-    results: list[_TopicHistory | None] = [None] * len(query.topics)
-
-    async def read(index: int, topic: str) -> None:
-        results[index] = await _read_topic(log, stream, topic, query)
-
-    if len(query.topics) == 1:
-        await read(0, query.topics[0])
-    else:
-        async with anyio.create_task_group() as tasks:
-            for index, topic in enumerate(query.topics):
-                tasks.start_soon(read, index, topic)
-
-    histories = [history for history in results if history is not None]
+    reads = [partial(_read_topic, log, stream, topic, query) for topic in query.topics]
+    histories = [history for history in await gather(reads) if history is not None]
     skipped = [skip for history in histories for skip in history.skipped]
     return Messages(_merge(histories), skipped)
 

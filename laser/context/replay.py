@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-import anyio
 import anyio.lowlevel
 
 from laser.context.decoding import Copies, decode_record
+from laser.context.gathering import gather
 from laser.context.resume import check_same_record
 from laser.context.spans import Span
 from laser.errors import RetentionGapError, StaleCheckpointError
@@ -84,9 +84,7 @@ class Replay:
         if not self._started:
             self._started = True
             # The first pages of all partitions at once: on a remote log the waits add up otherwise.
-            async with anyio.create_task_group() as tasks:
-                for reader in empty:
-                    tasks.start_soon(reader.fill)
+            await gather([reader.fill for reader in empty])
         else:
             for reader in empty:
                 await reader.fill()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-import anyio
-
+from laser.context.gathering import gather
 from laser.errors import CodecError
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.ids import ulid_bytes
@@ -41,9 +40,7 @@ async def newest_snapshots(log: Log, stream: str, topic: str, conversation: str,
         pending = [scan for scan in scans if not scan.done and (scan.oldest is None or scan.oldest >= newest)]
         if not pending:
             break
-        async with anyio.create_task_group() as tasks:
-            for scan in pending:
-                tasks.start_soon(scan.step)
+        await gather([scan.step for scan in pending])
         for scan in pending:
             found += scan.take(needle, conversation, fold)
     found.sort(key=lambda entry: entry[:2], reverse=True)
