@@ -1,1 +1,25 @@
-"""Shipped to users: conformance suites for engines, a real-server harness, faults for tests."""
+"""Shipped to users: conformance suites for engines, a real-server harness, faults for tests.
+
+``LogConformance`` tests an engine of your own. It needs the extra ``testing``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from laser.testing.log_suite import LogConformance
+
+__all__ = ["LogConformance"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: the servers are of use without pytest, which the suites need.
+    if name == "LogConformance":
+        import pytest
+
+        pytest.register_assert_rewrite("laser.testing.log_cases")
+        from laser.testing.log_suite import LogConformance
+
+        return LogConformance
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

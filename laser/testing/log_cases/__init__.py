@@ -1,0 +1,1 @@
+"""The cases of ``LogConformance``, by what they ask of a log."""
