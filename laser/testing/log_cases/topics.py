@@ -256,8 +256,8 @@ class TopicCases(LogCases):
                 await place.append(record(_CONV, bytes(1_000)))
             newest = None
             with anyio.fail_after(10):
-                # The last check may come a moment after the append that made it due.
-                while newest is None or newest.size_bytes > 11_200:
+                # A log may drop records a moment after the append that made it due.
+                while newest is None or newest.size_bytes > 10_000:
                     newest = await place.log.topic(place.stream, place.topic)
             assert newest.partitions[0].end == 40
             assert 5 <= newest.records <= 10
