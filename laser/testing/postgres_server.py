@@ -75,17 +75,14 @@ class PostgresServer(Service):
         if user is not None:
             for path in (self.directory, secret):
                 os.chown(path, *user)
-        programs = _programs()
-        server = str(programs / "postgres")
+        server = str(_programs() / "postgres")
         self._run(
-            str(programs / "initdb"),
+            str(_programs() / "initdb"),
             *("--pgdata", str(self._data), "--username", "laser", "--pwfile", str(secret)),
             *("--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"),
         )
         # A single-user backend makes the database before the server takes clients.
-        self._run(
-            str(programs / "postgres"), "--single", "-D", str(self._data), "postgres", text="CREATE DATABASE laser"
-        )
+        self._run(server, "--single", "-D", str(self._data), "postgres", text="CREATE DATABASE laser")
 
     def stop(self) -> None:
         # SIGTERM alone would wait until the last client goes.

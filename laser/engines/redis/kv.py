@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Final
 from urllib.parse import quote
 
+from laser.engines._kv import AFTER_ALL, conflict
 from laser.engines._remote import Remote
 from laser.engines.redis.config import RedisConfig
 from laser.engines.redis.driver import Connection, RedisDriver, command
 from laser.engines.redis.scripts import DELETE, SCAN, SET
-from laser.errors import CodecError, ConflictError
+from laser.errors import CodecError
 from laser.limits import MAX_SCAN_BYTES
-from laser.ports.kv import ABSENT, ANY, KvEntry, KvPage
+from laser.ports.kv import ANY, KvEntry, KvPage
 
 __all__ = ["RedisKeyValue"]
-
-# No UTF-8 text holds this byte: what it is put behind is greater than every key that begins with it.
-_AFTER_ALL: Final = b"\xff"
 
 
 class RedisKeyValue:
@@ -59,7 +56,7 @@ class RedisKeyValue:
         )
         version, found = answer
         if not version:
-            raise _conflict(namespace, key, expect, found)
+            raise conflict(namespace, key, expect, found)
         return version
 
     async def delete(self, namespace: str, key: str, *, expect: int = ANY) -> bool:
@@ -71,7 +68,7 @@ class RedisKeyValue:
         )
         removed, found = answer
         if removed < 0:
-            raise _conflict(namespace, key, expect, found)
+            raise conflict(namespace, key, expect, found)
         return removed > 0
 
     async def scan(self, namespace: str, *, prefix: str = "", after: str | None = None, limit: int = 100) -> KvPage:
@@ -79,7 +76,7 @@ class RedisKeyValue:
         names, begin = _Names(namespace), prefix.encode()
         start = None if after is None else after.encode()
         lower = b"[" + begin if start is None or start < begin else b"(" + start
-        args: list[bytes | int] = [lower, b"(" + begin + _AFTER_ALL, limit, MAX_SCAN_BYTES, names.prefix]
+        args: list[bytes | int] = [lower, b"(" + begin + AFTER_ALL, limit, MAX_SCAN_BYTES, names.prefix]
         answer: list[bytes | int] = await self._remote.call(
             lambda connection: SCAN.run(connection, [names.keys, names.ends], args), repeatable=True
         )
@@ -136,9 +133,3 @@ def _entry(key: str, raw: bytes) -> KvEntry:
         return KvEntry(key, value, int(version), int(ends) or None)
     except ValueError as error:
         raise CodecError(f"key {key!r}: what is stored was not written by laser") from error
-
-
-def _conflict(namespace: str, key: str, expect: int, found: int) -> ConflictError:
-    there = f"version {found}" if found else "nothing"
-    wanted = "nothing" if expect == ABSENT else f"version {expect}"
-    return ConflictError(f"key {key!r} of {namespace!r}: expected {wanted}, there is {there}; read it again")
