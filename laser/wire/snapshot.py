@@ -14,6 +14,7 @@ __all__ = ["decode_snapshot", "encode_snapshot"]
 
 _OWN: Final = "laser"
 _MAX_U32: Final = 2**32 - 1
+_MAX_U128: Final = 2**128 - 1
 _ID_BYTES: Final = 16
 
 
@@ -21,16 +22,20 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     """The CBOR bytes of a snapshot. One that has only what laser-sdk knows gives laser-sdk's very bytes.
 
     Raises:
-        InvalidError: an empty stream or fold name, or a number out of its range.
+        InvalidError: an empty stream or fold name, a number out of its range, a state that is no bytes.
     """
-    if not snapshot.stream or not snapshot.fold:
-        raise InvalidError("snapshot: stream and fold need a name", argument="snapshot")
+    if not isinstance(snapshot.state, bytes):
+        raise InvalidError(
+            f"snapshot: state is {type(snapshot.state).__name__}, it must be bytes that hold JSON; "
+            "snapshot_from_checkpoint makes them",
+            argument="snapshot",
+        )
     fields: dict[str, Any] = {
-        "stream": snapshot.stream,
+        "stream": _named(snapshot.stream, "stream"),
         "stream_id": _ranged(snapshot.stream_id, _MAX_U32, "stream_id"),
         "stream_created_at_micros": _ranged(snapshot.stream_created_at_micros, MAX_OFFSET, "stream_created_at_micros"),
         "conversation": ulid_bytes(parse_conversation_id(snapshot.conversation)),
-        "fold": snapshot.fold,
+        "fold": _named(snapshot.fold, "fold"),
         "as_of": [
             [
                 _ranged(part.topic_id, _MAX_U32, "as_of topic_id"),
@@ -89,7 +94,10 @@ def _own(snapshot: Snapshot) -> dict[str, Any]:
         own["version"] = _ranged(snapshot.version, _MAX_U32, "version")
     if any(part.last_id is not None for part in snapshot.as_of):
         own["ids"] = [
-            None if part.last_id is None else part.last_id.to_bytes(_ID_BYTES, "big") for part in snapshot.as_of
+            None
+            if part.last_id is None
+            else _ranged(part.last_id, _MAX_U128, "as_of last_id").to_bytes(_ID_BYTES, "big")
+            for part in snapshot.as_of
         ]
     if snapshot.saved_at_micros is not None:
         own["saved_at"] = _ranged(snapshot.saved_at_micros, MAX_OFFSET, "saved_at_micros")
@@ -146,3 +154,12 @@ def _ranged(value: int, limit: int, name: str) -> int:
     if type(value) is not int or not 0 <= value <= limit:
         raise InvalidError(f"snapshot: {name} {value!r} is not a whole number from 0 to {limit}", argument="snapshot")
     return value
+
+
+def _named(value: str, name: str) -> str:
+    try:
+        if isinstance(value, str) and value.encode():
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise InvalidError(f"snapshot: {name} {value!r} is not a name that UTF-8 can hold", argument="snapshot")

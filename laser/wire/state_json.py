@@ -48,21 +48,17 @@ def encode_state(state: object) -> bytes:
 
 
 def decode_state(data: bytes) -> Any:
-    """The state that JSON bytes hold.
+    """The state that JSON bytes hold. Whole numbers come back as they were written, however long.
 
     Raises:
-        CodecError: not JSON, or NaN or an infinity in it.
+        CodecError: not JSON, which has no NaN and no infinity.
     """
     try:
-        if _LONG_NUMBER.search(data) is None:
-            return orjson.loads(data)
-        return json.loads(data, parse_constant=_refuse_constant)
+        value = orjson.loads(data)
+        # json takes more than JSON is, so it comes second.
+        return value if _LONG_NUMBER.search(data) is None else json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"state: not JSON: {str(error)[:200]}") from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _check(value: object, path: str, depth: int) -> None:
@@ -86,7 +82,7 @@ def _check(value: object, path: str, depth: int) -> None:
         else:
             for key, item in value.items():  # type: ignore[attr-defined]
                 if type(key) is not str:
-                    _refuse(path, f"a dict with the key {key!r} of type {type(key).__name__}; keys must be str")
+                    _refuse(path, f"a dict with {_key_shown(key)} of type {type(key).__name__}; keys must be str")
                 _check_text(key, path)
                 _check(item, f"{path}.{key}", depth + 1)
     else:
@@ -98,6 +94,12 @@ def _check_text(text: str, path: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         _refuse(path, "text with a lone surrogate, which UTF-8 cannot hold")
+
+
+def _key_shown(key: object) -> str:
+    # The text of any other key may be long, slow or, for an int of thousands of digits, not to be had.
+    plain = key is None or type(key) is bool or (type(key) is int and _MIN_INT <= key <= _MAX_INT)
+    return f"the key {key}" if plain else "a key"
 
 
 def _refuse(path: str, what: str) -> NoReturn:
