@@ -13,6 +13,7 @@ _PAGES: Final = 8_000
 
 _IDLE_PAGES: Final = 1_000
 _LONGEST_LOG: Final = 4 * _PAGES
+_RESTART_MILLIS: Final = 200
 
 
 class Checkpoints:
@@ -52,5 +53,10 @@ class Checkpoints:
         self._pages = 0
         _, length, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         if length > _LONGEST_LOG:
-            # Readers were always in the way of a new beginning. This one waits for them, and new ones then pass by it.
-            self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            # Readers were always in the way of a new beginning. This one waits for them a little; new ones pass by it.
+            (patience,) = self._connection.execute("PRAGMA busy_timeout").fetchone()
+            self._connection.execute(f"PRAGMA busy_timeout = {_RESTART_MILLIS:d}")
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {patience:d}")

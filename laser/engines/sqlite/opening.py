@@ -17,6 +17,7 @@ __all__ = ["connect", "open_files"]
 _DATABASE: Final = "laser.db"
 _LOCK: Final = "laser.lock"
 _CACHE_KIB: Final = 8_192
+_LOG_BYTES: Final = 64 << 20
 
 
 def open_files(directory: str, timeout: float) -> tuple[str, LockFile, sqlite3.Connection]:
@@ -76,6 +77,8 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # Checkpoints are the writer's business, see Checkpoints.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
+        # One large commit must not leave a log of its size behind for ever.
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES:d}")
     except BaseException:
         connection.close()
         raise
