@@ -188,7 +188,10 @@ async def _read_back(
 def _progress(
     transcripts: list[Transcript], *, quiet: bool
 ) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """Two bars on stderr, one for writing and one for reading back; yields how to move them."""
+    """Two bars on stderr, one for writing and one for reading back; yields how to move them. Quiet: none."""
+    if quiet:
+        yield (lambda _: None), (lambda _: None)
+        return
     total = sum(len(transcript.messages) for transcript in transcripts)
     bars = Progress(
         TextColumn("{task.description}"),
@@ -197,7 +200,6 @@ def _progress(
         TextColumn("messages"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=quiet,
     )
     with bars:
         writing = bars.add_task("writing", total=total)
