@@ -30,10 +30,11 @@ def build_provenance(conversation_id: str, topic: str, agent: str | None, proven
     Raises:
         InvalidError: they do.
     """
+    if agent is not None and not isinstance(agent, str):
+        raise InvalidError(f"agent: expected a name, got {type(agent).__name__}", argument="agent")
     if provenance is None:
         return _plain(conversation_id, topic, agent)
-    if not isinstance(provenance, Provenance):
-        raise InvalidError(f"provenance: expected a Provenance, got {type(provenance).__name__}", argument="provenance")
+    _check_provenance(provenance)
     named = provenance.conversation_id
     if named is not None and parse_conversation_id(named) != conversation_id:
         raise InvalidError(
@@ -45,7 +46,10 @@ def build_provenance(conversation_id: str, topic: str, agent: str | None, proven
     if target is None and topic == AgentTopic.Sessions:
         target = _EVERYONE
     return msgspec.structs.replace(
-        provenance, conversation_id=conversation_id, agent=agent or provenance.agent, target_agent_id=target
+        provenance,
+        conversation_id=conversation_id,
+        agent=provenance.agent if agent is None else agent,
+        target_agent_id=target,
     )
 
 
@@ -53,6 +57,7 @@ def with_lineage(lineage: Provenance, provenance: Provenance | None) -> Provenan
     """A provenance with the parent and root conversation of its session, where it names none of its own."""
     if provenance is None:
         return lineage
+    _check_provenance(provenance)
     return msgspec.structs.replace(
         provenance,
         parent_conversation_id=provenance.parent_conversation_id or lineage.parent_conversation_id,
@@ -74,9 +79,11 @@ def build_record(payload: bytes | str, provenance: Provenance, record_id: int | 
         return NewRecord(identity, EMPTY_PAYLOAD, encode_provenance(provenance, (EMPTY_FRAME,)))
     except ProvenanceError as error:
         raise InvalidError(f"provenance: {error}", argument=error.header) from error
-    except TypeError as error:
-        # The encoder's cache cannot hash what is no plain value, such as a list where text belongs.
-        raise InvalidError(f"provenance: {error}", argument="provenance") from error
+
+
+def _check_provenance(value: object) -> None:
+    if not isinstance(value, Provenance):
+        raise InvalidError(f"provenance: expected a Provenance, got {type(value).__name__}", argument="provenance")
 
 
 @lru_cache(maxsize=4096)

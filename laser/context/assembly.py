@@ -15,6 +15,9 @@ from laser.context.policies import (
     RoleFilter,
     TokenBudget,
     as_policy,
+    check_budget,
+    check_count,
+    check_names,
     newest_needed,
     select,
 )
@@ -38,10 +41,11 @@ def choose_policy(
     roles: Sequence[str] | None,
     token_budget: int | None,
     policy: PolicyLike | None,
+    count_name: str = "last_n",
 ) -> ContextPolicy:
     """The policy that the keywords ask for: roles first, then the count, then the budget.
 
-    ``last_n`` defaults to 50, and to no limit with ``roles``.
+    ``last_n`` defaults to 50, and to no limit with ``roles``. ``count_name`` is what the caller calls it.
 
     Raises:
         InvalidError: ``policy`` together with any other, or a bad value.
@@ -56,13 +60,13 @@ def choose_policy(
         return as_policy(policy)
     steps: list[PolicyLike] = []
     if roles is not None:
-        steps.append(RoleFilter(roles))
+        steps.append(RoleFilter(check_names(roles, "roles")))
     elif last_n is None:
         last_n = DEFAULT_LAST_N
     if last_n is not None:
-        steps.append(LastN(last_n))
+        steps.append(LastN(check_count(last_n, count_name)))
     if token_budget is not None:
-        steps.append(TokenBudget(token_budget))
+        steps.append(TokenBudget(check_budget(token_budget, "token_budget")))
     return as_policy(steps[0]) if len(steps) == 1 else Chain(steps)
 
 

@@ -17,7 +17,7 @@ from laser.context.stores import SnapshotBackend, Store
 from laser.errors import InvalidError, LimitError
 from laser.limits import DEFAULT_LAST_N, MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name, check_topics
+from laser.model.checks import check_name, check_record_ids, check_topics
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import AppendReceipt, Messages
 from laser.model.provenance import Provenance
@@ -130,7 +130,7 @@ class ContextScope:
         Raises:
             InvalidError: a bad argument; nothing was read.
         """
-        policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None)
+        policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None, count_name="n")
         return await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
 
     async def fetch_with(self, topics: Sequence[str], policy: PolicyLike) -> Messages:
@@ -182,12 +182,12 @@ class ContextScope:
 
         Args:
             topics: names; an absent topic has no messages.
-            init: the value to begin with; a plain dict, list or set is copied first.
+            init: the value to begin with; a dict, list, set, deque or bytearray is copied first.
             fold: from the value so far and a message to the new value; a plain or an async function.
             last_n: the newest messages. from_offsets: by topic name, by partition, the first offset; a missing
                 partition is read from its beginning. from_checkpoint: what came after it. at: what came before it.
                 full: everything that the log holds.
-            progress: called after each page with how far the fold is.
+            progress: called after each page, and at the end, with how far the fold is.
 
         Raises:
             InvalidError: no bound or several, or a bad argument; nothing was read.
@@ -267,15 +267,16 @@ class ContextScope:
                 size=count,
                 limit=MAX_BATCH_RECORDS,
             )
-        if ids is not None and (len(ids) != count or len(set(ids)) != count):
-            raise InvalidError("ids: expected one id for each payload, all different", argument="ids")
+        given = None if ids is None else check_record_ids(ids, count)
         shared = self._provenance(topic, agent, provenance)
         records: list[NewRecord] = []
         for place, payload in enumerate(payloads):
             try:
-                records.append(build_record(payload, shared, None if ids is None else ids[place]))
+                records.append(build_record(payload, shared, None if given is None else given[place]))
             except InvalidError as error:
-                error.args = (f"payloads[{place}]: {error}",)
+                if error.argument == "payload":
+                    error.args = (f"payloads[{place}]: {error}",)
+                    error.argument = "payloads"
                 raise
         size = sum(len(record.payload) + len(record.headers) for record in records)
         if size > MAX_BATCH_BYTES:

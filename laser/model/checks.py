@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_NAME_BYTES, MAX_OFFSET, MAX_PAYLOAD_BYTES
 
-__all__ = ["check_name", "check_offsets", "check_payload", "check_record_id", "check_topics"]
+__all__ = ["check_name", "check_offsets", "check_payload", "check_record_id", "check_record_ids", "check_topics"]
 
 
 def check_name(value: str, argument: str) -> str:
@@ -93,6 +93,27 @@ def check_record_id(value: int, argument: str = "id") -> int:
     if type(value) is not int or not 0 < value < 2**128:
         raise InvalidError(f"{argument}: {value!r} is not a whole number from 1 to 2**128 - 1", argument=argument)
     return value
+
+
+def check_record_ids(values: Sequence[int], count: int, argument: str = "ids") -> list[int]:
+    """So many record ids, all different.
+
+    Raises:
+        InvalidError: they are not.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise InvalidError(f"{argument}: expected a list of ids, got {type(values).__name__}", argument=argument)
+    if len(values) != count:
+        raise InvalidError(f"{argument}: {len(values)} of them for {count} payloads", argument=argument)
+    for place, value in enumerate(values):
+        try:
+            check_record_id(value, f"{argument}[{place}]")
+        except InvalidError as error:
+            error.argument = argument
+            raise
+    if len(set(values)) != count:
+        raise InvalidError(f"{argument}: one id stands twice", argument=argument)
+    return list(values)
 
 
 def check_offsets(value: Mapping[int, int], argument: str) -> dict[int, int]:

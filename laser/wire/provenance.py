@@ -79,7 +79,11 @@ def encode_provenance(provenance: Provenance, extra: tuple[Header, ...] = ()) ->
     for field in _NUMBERS:
         if getattr(provenance, field) is not None:
             return _encode(provenance, extra)
-    return _encode_cached(provenance, extra)
+    try:
+        return _encode_cached(provenance, extra)
+    except TypeError:
+        # A list where text belongs cannot be a key of the cache; encoding it names the field.
+        return _encode(provenance, extra)
 
 
 def _encode(provenance: Provenance, extra: tuple[Header, ...]) -> bytes:
