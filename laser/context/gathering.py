@@ -18,8 +18,8 @@ async def gather(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Resul
     When one fails the others are cancelled, and its error is raised as it is: a caller's ``except`` need not know how
     many reads there were.
     """
-    if len(calls) == 1:
-        return [await calls[0]()]
+    if len(calls) < 2:
+        return [await call() for call in calls]
     results: dict[int, Result] = {}
 
     async def run(place: int, call: Callable[[], Awaitable[Result]]) -> None:

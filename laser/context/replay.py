@@ -65,8 +65,11 @@ class Replay:
         """Each span with the offset up to which all its messages were given out."""
         return [(reader.span, reader.position) for reader in self._readers]
 
-    async def next_batch(self) -> list[ContextMessage] | None:
+    async def next_batch(self, limit: int | None = None) -> list[ContextMessage] | None:
         """The next messages in order, at least one; ``None`` at the end.
+
+        Args:
+            limit: the most to give out at once, from 1; ``None`` for whatever is known to come next.
 
         Raises:
             StaleCheckpointError: the log is not the one that was read before.
@@ -75,7 +78,7 @@ class Replay:
         while True:
             if not await self._fill():
                 return None
-            batch = await self._merge()
+            batch = await self._merge(limit)
             if batch:
                 return batch
 
@@ -90,11 +93,11 @@ class Replay:
                 await reader.fill()
         return any(reader.buffer or not reader.done for reader in self._readers)
 
-    async def _merge(self) -> list[ContextMessage]:
-        """Everything that is known to come next: until a partition with more to read has nothing buffered."""
+    async def _merge(self, limit: int | None) -> list[ContextMessage]:
+        """What is known to come next: until a partition with more to read has nothing buffered."""
         heap = [(reader.buffer[0][0], index) for index, reader in enumerate(self._readers) if reader.buffer]
         if len(heap) == 1:
-            return self._readers[heap[0][1]].take_all()
+            return self._readers[heap[0][1]].take_many(limit)
         heapq.heapify(heap)
         batch: list[ContextMessage] = []
         while heap:
@@ -107,6 +110,8 @@ class Replay:
                 heapq.heappop(heap)
                 if not reader.done:
                     break
+            if len(batch) == limit:
+                break
             if len(batch) % _DECODE_CHUNK == 0:
                 await anyio.lowlevel.checkpoint()
         return batch
@@ -135,7 +140,7 @@ class Replay:
                 expected=span.stop,
                 actual=page.end,
             )
-        if page.first > start:
+        if page.first > start and not (span.floats and start == span.start):
             raise RetentionGapError(
                 f"partition {span.partition} of {span.topic.name!r} now begins at {page.first}: the records from "
                 f"{start} on are gone by retention",
@@ -212,7 +217,9 @@ class _Reader:
     def take(self) -> ContextMessage:
         return self.buffer.popleft()[1]
 
-    def take_all(self) -> list[ContextMessage]:
+    def take_many(self, limit: int | None) -> list[ContextMessage]:
+        if limit is not None and limit < len(self.buffer):
+            return [self.take() for _ in range(limit)]
         batch = [message for _, message in self.buffer]
         self.buffer.clear()
         return batch

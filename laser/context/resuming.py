@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from laser.context.connection import Connection
@@ -27,6 +28,9 @@ __all__ = ["AutoSave", "fold_with_store"]
 _logger = logging.getLogger("laser.context")
 
 _DEFAULT_VERSION: Final = 1
+_LOOK_EVERY: Final = 64
+# A larger state is parsed in a worker thread: it would hold up the event loop for a millisecond and more.
+_INLINE_BYTES: Final = 128 * 1024
 
 
 class AutoSave(msgspec.Struct, frozen=True):
@@ -34,7 +38,7 @@ class AutoSave(msgspec.Struct, frozen=True):
 
     Args:
         every: messages folded since the last save, 1 or more; ``None`` does not count them.
-        seconds: time since the last save, above 0; ``None`` does not look at it. Looked at between pages.
+        seconds: time since the last save, above 0; ``None`` does not look at it. Looked at every 64 messages.
         fold, version: the fold's name and version for a store of your own that does not say them.
 
     Raises:
@@ -72,9 +76,13 @@ async def fold_with_store(
     names = check_topics(topics)
     check_fold(fold)
     keeper = as_store(store)
+    if save is not None and not isinstance(save, AutoSave):
+        raise InvalidError(
+            f"save: expected AutoSave(every=…) or AutoSave(seconds=…), got {type(save).__name__}", argument="save"
+        )
     log, stream = laser.open_log(), laser.stream
     snapshot = await keeper.latest(conversation)
-    state, start = _start(snapshot, conversation, keeper, save)
+    state, start = await _start(snapshot, conversation, keeper, save)
     spans: list[Span]
     if start is None:
         state = fresh(init)
@@ -83,11 +91,14 @@ async def fold_with_store(
         spans = await spans_from_checkpoint(log, stream, names, await checkpoint_from_snapshot(laser, start, names))
     replay = Replay(log, stream, Match(conversation), spans)
     saver = None if save is None else _Saver(laser, conversation, keeper, save, replay, clock or SystemClock())
-    state, _ = await fold_replay(replay, state, fold, progress, None if saver is None else saver.after_batch)
+    if saver is None:
+        state, _ = await fold_replay(replay, state, fold, progress)
+    else:
+        state, _ = await fold_replay(replay, state, fold, progress, saver.after_batch, saver.batch_limit)
     return state
 
 
-def _start(
+async def _start(
     snapshot: Snapshot | None, conversation: str, store: Store, save: AutoSave | None
 ) -> tuple[Any, Snapshot | None]:
     """The state to start from and its snapshot; ``None`` for a fold from the start."""
@@ -99,18 +110,21 @@ def _start(
             argument="store",
         )
     wanted = store.version or (save.version if save is not None else None) or _DEFAULT_VERSION
-    if snapshot.version != wanted or (store.fold is not None and snapshot.fold != store.fold):
+    fold = store.fold or (save.fold if save is not None else None)
+    if snapshot.version != wanted or (fold is not None and snapshot.fold != fold):
         _logger.warning(
             "snapshot of %s is of fold %r version %d, wanted is %r version %d: folding from the start",
             conversation,
             snapshot.fold,
             snapshot.version,
-            store.fold,
+            fold or snapshot.fold,
             wanted,
         )
         return None, None
     try:
-        return decode_state(snapshot.state), snapshot
+        if len(snapshot.state) < _INLINE_BYTES:
+            return decode_state(snapshot.state), snapshot
+        return await anyio.to_thread.run_sync(decode_state, snapshot.state), snapshot
     except CodecError as error:
         _logger.warning("snapshot of %s has an unreadable state, folding from the start: %s", conversation, error)
         return None, None
@@ -136,6 +150,15 @@ class _Saver:
         self._saved = 0
         self._saved_at = anyio.current_time()
 
+    @property
+    def batch_limit(self) -> int:
+        """Messages between two looks at whether it is due."""
+        every = self._save.every
+        if self._save.seconds is None:
+            assert every is not None
+            return every
+        return _LOOK_EVERY if every is None else min(every, _LOOK_EVERY)
+
     async def after_batch(self, state: Any, folded: int) -> None:
         if self._due(folded):
             await self._keep(state, folded)
@@ -159,6 +182,6 @@ class _Saver:
         )
         if snapshot is not None:
             await self._store.save(snapshot)
-        # The mark moves only after the snapshot is kept: a failed save is tried again at the next batch.
+        # The mark moves only when the snapshot is kept.
         self._saved = folded
         self._saved_at = anyio.current_time()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import anyio.to_thread
+
 from laser.context.connection import Connection
 from laser.context.resume import check_topic
 from laser.context.spans import Span
@@ -60,7 +62,7 @@ async def snapshot_from_checkpoint(
                 last_id = None if known is None else known.last_id
                 as_of.append(Folded(stream.topic_id, stream.created_at_micros, partition, offset - 1, last_id))
     assert stream is not None
-    return _snapshot(stream, conversation, fold, version, as_of, encode_state(state))
+    return _snapshot(stream, conversation, fold, version, as_of, await _encoded(state))
 
 
 async def checkpoint_from_snapshot(laser: Connection, snapshot: Snapshot, topics: Sequence[str]) -> Checkpoint:
@@ -129,13 +131,18 @@ async def snapshot_of_spans(
             as_of.append(Folded(topic.topic_id, topic.created_at_micros, span.partition, position - 1, last_id))
     if topic is None:
         return None
-    return _snapshot(topic, conversation, fold, version, as_of, encode_state(state), now_micros)
+    return _snapshot(topic, conversation, fold, version, as_of, await _encoded(state), now_micros)
 
 
 async def last_id_before(log: Log, stream: str, topic: str, partition: int, position: int) -> int | None:
     """The id of the record just before a position, ``None`` when it is gone."""
     page = await log.read(stream, topic, partition, start=position - 1, limit=1)
     return page.records[0].id if page.records and page.records[0].offset == position - 1 else None
+
+
+async def _encoded(state: object) -> bytes:
+    # A state can be of any size, and checking it takes longer than writing it.
+    return await anyio.to_thread.run_sync(encode_state, state)
 
 
 def _snapshot(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
-from laser.context.resume import check_partition, check_topic
+from laser.context.gathering import gather
+from laser.context.resume import check_partition, check_same_record, check_topic
 from laser.errors import StaleCheckpointError
 from laser.model.checkpoint import Checkpoint
 from laser.model.topics import TopicInfo
@@ -23,6 +25,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
         resumes: the start is a position that someone reached before: what lies just before it is looked at, to
             check the log and to know the last ids.
         last_id: the id of the record before the start, where known.
+        floats: nobody asked for this start, it is where the partition began: retention may move it until it is read.
     """
 
     rank: int
@@ -32,12 +35,13 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     stop: int
     resumes: bool = False
     last_id: int | None = None
+    floats: bool = False
 
 
 async def spans_full(log: Log, stream: str, topics: Sequence[str]) -> list[Span]:
     """Everything that the topics hold now; absent ones hold nothing."""
     return [
-        Span(rank, info, part.id, part.first, part.end)
+        Span(rank, info, part.id, part.first, part.end, floats=True)
         for rank, info in await _infos(log, stream, topics)
         for part in info.partitions
     ]
@@ -49,15 +53,17 @@ async def spans_from_offsets(
     """From given offsets to the end; a partition that is not given is read from its beginning.
 
     Raises:
-        StaleCheckpointError: an offset past the end. RetentionGapError: an offset that is gone.
+        StaleCheckpointError: an offset past the end, or of a partition that does not exist. RetentionGapError: an
+            offset that is gone.
     """
     spans: list[Span] = []
     for rank, info in await _infos(log, stream, topics):
         given = offsets.get(info.name, {})
+        _check_no_lost_partition(info, given)
         for part in info.partitions:
             start = given.get(part.id)
             if start is None:
-                spans.append(Span(rank, info, part.id, part.first, part.end))
+                spans.append(Span(rank, info, part.id, part.first, part.end, floats=True))
             else:
                 check_partition(info, part, start, None)
                 spans.append(Span(rank, info, part.id, start, part.end))
@@ -95,6 +101,7 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
         StaleCheckpointError: the log is not the one of the checkpoint, or ends before it.
     """
     spans: list[Span] = []
+    ends: list[Callable[[], Awaitable[None]]] = []
     found = await _infos(log, stream, topics)
     _check_all_there(topics, [info.name for _, info in found], checkpoint)
     for rank, info in found:
@@ -107,8 +114,18 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
             known = mark.partitions.get(part.id) if mark is not None else None
             stop = stops.get(part.id, 0)
             check_partition(info, part, max(stop, part.first), None if known is None else known.created_at_micros)
-            spans.append(Span(rank, info, part.id, min(part.first, stop), stop))
+            if known is not None and known.last_id is not None and stop > part.first:
+                ends.append(partial(_check_last, log, stream, info, part.id, stop, known.last_id))
+            spans.append(Span(rank, info, part.id, min(part.first, stop), stop, floats=True))
+    await gather(ends)
     return spans
+
+
+async def _check_last(log: Log, stream: str, info: TopicInfo, partition: int, stop: int, expected: int) -> None:
+    page = await log.read(stream, info.name, partition, start=stop - 1, limit=1)
+    # Nothing is there when retention took it meanwhile; then there is nothing to compare.
+    if page.records and page.records[0].offset == stop - 1:
+        check_same_record(info, partition, stop - 1, expected, page.records[0].id)
 
 
 async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int, TopicInfo]]:
@@ -138,7 +155,7 @@ def _check_no_lost_partition(info: TopicInfo, offsets: Mapping[int, int]) -> Non
     for partition, offset in offsets.items():
         if partition not in there and offset:
             raise StaleCheckpointError(
-                f"partition {partition} of {info.name!r}, which the checkpoint covers, does not exist any more",
+                f"partition {partition} of {info.name!r}, of which {offset} is wanted, does not exist (any more)",
                 topic=info.name,
                 partition=partition,
                 expected=offset,

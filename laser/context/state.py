@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ from laser.context.spans import Span, spans_at, spans_from_checkpoint, spans_fro
 from laser.errors import InvalidError
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_name, check_offsets, check_topics
-from laser.model.messages import ContextMessage
+from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.window import Match
 from laser.ports.log import Log
 
@@ -113,7 +114,12 @@ async def fold_state(
     state = fresh(init)
     if bound.last_n is not None:
         messages = await assemble(log, stream, conversation_id, LastN(bound.last_n), topics=names)
-        return await fold_messages(messages, state, fold)
+        state = await fold_messages(messages, state, fold)
+        count, skipped = len(messages), len(messages.skipped)
+        _warn(skipped, messages.skipped[:1])
+        if progress is not None:
+            progress(FoldProgress(count, count + skipped, count + skipped, skipped))
+        return state
     spans = await _spans(log, stream, names, bound)
     state, _ = await fold_replay(Replay(log, stream, Match(conversation_id), spans), state, fold, progress)
     return state
@@ -125,34 +131,29 @@ async def fold_replay(
     fold: Fold[State],
     progress: Callable[[FoldProgress], None] | None = None,
     after_batch: Callable[[State, int], Awaitable[None]] | None = None,
+    batch_limit: int | None = None,
 ) -> tuple[State, int]:
     """Folds a replay to its end, in constant memory.
 
     Args:
         after_batch: called between batches with the state and the messages folded so far; everything up to
-            ``replay.positions()`` is in that state then.
+            ``replay.positions()`` is in that state then. batch_limit: messages of a batch, see ``Replay.next_batch``.
 
     Returns:
         The state, and how many messages were folded.
     """
     folded = 0
-    while (batch := await replay.next_batch()) is not None:
+    while (batch := await replay.next_batch(batch_limit)) is not None:
         state = await fold_messages(batch, state, fold)
         folded += len(batch)
         if progress is not None:
             progress(FoldProgress(folded, replay.read, replay.total, replay.skipped_count))
         if after_batch is not None:
             await after_batch(state, folded)
-    if replay.skipped_count:
-        first = replay.skipped[0]
-        _logger.warning(
-            "fold: %d records could not be decoded and were left out, the first at %s %d:%d: %s",
-            replay.skipped_count,
-            first.topic,
-            first.partition,
-            first.offset,
-            first.reason,
-        )
+        if batch_limit is not None:
+            # Small batches out of one page come without a wait between them.
+            await anyio.lowlevel.checkpoint()
+    _warn(replay.skipped_count, replay.skipped)
     if progress is not None:
         progress(FoldProgress(folded, replay.total, replay.total, replay.skipped_count))
     return state, folded
@@ -181,9 +182,22 @@ def check_fold(fold: object) -> None:
 
 
 def fresh(init: State) -> State:
-    """The initial state of one fold: a copy of a plain container, so that a fold that changes it in place cannot
-    leak into the next one; any other value as it is."""
-    return copy.deepcopy(init) if type(init) in (dict, list, set) else init
+    """The initial state of one fold: a copy of a container, so that a fold that changes it in place cannot leak into
+    the next one; any other value as it is."""
+    return copy.deepcopy(init) if isinstance(init, dict | list | set | bytearray | deque) else init
+
+
+def _warn(count: int, skipped: Sequence[SkippedRecord]) -> None:
+    if count:
+        first = skipped[0]
+        _logger.warning(
+            "fold: %d records could not be decoded and were left out, the first at %s %d:%d: %s",
+            count,
+            first.topic,
+            first.partition,
+            first.offset,
+            first.reason,
+        )
 
 
 async def _spans(log: Log, stream: str, topics: Sequence[str], bound: ReplayBound) -> list[Span]:
