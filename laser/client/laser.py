@@ -42,7 +42,12 @@ class Laser:
 
     @staticmethod
     def connect(
-        url: str | None = None, *, stream: str | None = None, kv: str | None = None, timeout: float = 30.0
+        url: str | None = None,
+        *,
+        stream: str | None = None,
+        kv: str | None = None,
+        cache: int | None = None,
+        timeout: float = 30.0,
     ) -> Connecting:
         """Connects to a log. Await it, or enter it with ``async with``.
 
@@ -56,6 +61,8 @@ class Laser:
             kv: where the key-value store is: ``redis://HOST:PORT``, ``postgresql://HOST/DATABASE``, ``memory:`` or
                 ``embedded:DIRECTORY``. ``None`` keeps it beside a log of this machine; a log on a server has none.
             stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.
+            cache: bytes of records to keep for later reads; 0 keeps none. ``None`` keeps ``DEFAULT_CACHE_BYTES`` where
+                the log is on a server. Every read still asks the log what is new and checks what is kept.
             timeout: seconds that a call may take before it ends with ``DeadlineError``.
 
         Raises:
@@ -63,7 +70,7 @@ class Laser:
             InvalidError: a bad stream name or timeout.
             DisconnectedError, AuthenticationError, DeadlineError, StorageError: the log cannot be opened.
         """
-        return Connecting(url, kv, stream, timeout)
+        return Connecting(url, kv, stream, cache, timeout)
 
     @property
     def stream(self) -> str:
@@ -300,8 +307,8 @@ class Laser:
 class Connecting:
     """A connection to be: ``await`` gives a ``Laser``; ``async with`` gives one and closes it."""
 
-    def __init__(self, url: str | None, kv: str | None, stream: str | None, timeout: float) -> None:
-        self._arguments = (url, kv, stream, timeout)
+    def __init__(self, url: str | None, kv: str | None, stream: str | None, cache: int | None, timeout: float) -> None:
+        self._arguments = (url, kv, stream, cache, timeout)
         self._laser: Laser | None = None
 
     def __await__(self) -> Generator[Any, None, Laser]:

@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 from typing import Final
 
+import anyio
+
+from laser.context.cache import CachedLog
 from laser.errors import ConfigError, InvalidError
-from laser.limits import MAX_TIMEOUT_SECONDS
+from laser.limits import DEFAULT_CACHE_BYTES, MAX_TIMEOUT_SECONDS
 from laser.model.checks import check_name
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
@@ -29,18 +32,35 @@ class Target:
         stream: the stream's name.
     """
 
-    def __init__(self, url: str, kv: str | None, stream: str, timeout: float) -> None:
+    def __init__(self, url: str, kv: str | None, stream: str, cache: int | None, timeout: float) -> None:
         self._url = url
         self._kv = kv
+        self._cache = cache
         self._timeout = timeout
         self.stream = stream
 
     async def open_log(self) -> Log:
-        """Opens the log.
+        """Opens the log, with a cache in front where reads cross a network or one was asked for.
 
         Raises:
-            ConfigError: a URL of another form. Others as the engine says.
+            As the engine says.
         """
+        log = await self._open_engine()
+        if self._cache == 0:
+            return log
+        try:
+            info = await log.describe()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await log.aclose()
+            raise
+        if self._cache is None and not info.remote:
+            # A log on this machine has an index by conversation; a cache would only cost memory.
+            return log
+        max_bytes = DEFAULT_CACHE_BYTES if self._cache is None else self._cache
+        return CachedLog(log, max_bytes=max_bytes, steady_clock=info.steady_clock)
+
+    async def _open_engine(self) -> Log:
         if self._url == "memory:":
             from laser.engines.memory import MemoryLog
 
@@ -87,7 +107,7 @@ class Target:
         return f"Target({_shown(self._url)}, stream={self.stream!r})"
 
 
-def read_target(url: str | None, kv: str | None, stream: str | None, timeout: float) -> Target:
+def read_target(url: str | None, kv: str | None, stream: str | None, cache: int | None, timeout: float) -> Target:
     """Reads what ``Laser.connect`` was given, and the environment for what it was not.
 
     Raises:
@@ -98,6 +118,8 @@ def read_target(url: str | None, kv: str | None, stream: str | None, timeout: fl
             f"timeout: {timeout!r} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
             argument="timeout",
         )
+    if cache is not None and (type(cache) is not int or cache < 0):
+        raise InvalidError(f"cache: {cache!r} is not a whole number of bytes from 0", argument="cache")
     if stream is not None:
         check_name(stream, "stream")
     if url is None:
@@ -113,7 +135,7 @@ def read_target(url: str | None, kv: str | None, stream: str | None, timeout: fl
     elif url != "memory:" and _directory(url) is None:
         raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
     chosen = stream or named or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
-    return Target(url, kv, check_name(chosen, "stream"), timeout)
+    return Target(url, kv, check_name(chosen, "stream"), cache, timeout)
 
 
 def _directory(url: str) -> Path | None:

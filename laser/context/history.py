@@ -55,74 +55,90 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
     """The conversation's messages of the read windows, in order; absent topics read as empty.
 
+    With ``newest`` only that many are returned, and skipped records are reported from the oldest of them on.
+
     The order is by broker timestamp, then place of the topic in the list, then partition, then offset. Within a
     partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. Of copies
     of one append (see ``COPY_DISTANCE``) the first one is kept.
     """
     reads = [partial(_read_topic, log, stream, topic, query) for topic in query.topics]
     histories = [history for history in await gather(reads) if history is not None]
-    skipped = [skip for history in histories for skip in history.skipped]
-    return Messages(_merge(histories), skipped)
+    return _merge(histories, query.newest)
 
 
 class _TopicHistory:
-    """The decoded records of one topic, by partition, then offset."""
+    """The decoded records of one topic, by partition, then offset.
 
-    def __init__(self, one_partition: bool, messages: list[ContextMessage], skipped: list[SkippedRecord]) -> None:
-        self.one_partition = one_partition
-        self.messages = messages
-        self.skipped = skipped
+    Attributes:
+        messages: the messages. skipped: records that hold none, with their times. partitions: how many have messages.
+        lost: some records of the conversation itself hold no message, or are copies.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[ContextMessage] = []
+        self.skipped: list[tuple[int, SkippedRecord]] = []
+        self.partitions = 0
+        self.lost = False
 
 
 async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> _TopicHistory | None:
     window = await log.window(stream, topic, query.for_topic(topic, query.newest))
     if window is None:
         return None
-    history, lost = await _decode(window)
-    if query.newest is not None and lost:
+    history = await _decode(window)
+    if query.newest is not None and history.lost:
         # Of the newest records some turned out not to be messages: their places belong to older ones.
         window = await log.window(stream, topic, query.for_topic(topic, None))
         if window is None:
             return None
-        history, _ = await _decode(window)
+        history = await _decode(window)
     return history
 
 
-async def _decode(window: Window) -> tuple[_TopicHistory, bool]:
-    messages: list[ContextMessage] = []
-    skipped: list[SkippedRecord] = []
+async def _decode(window: Window) -> _TopicHistory:
+    history = _TopicHistory()
     copies: dict[int, Copies] = {}
-    lost = False
     for count, record in enumerate(window.records, 1):
         if count % _DECODE_CHUNK == 0:
             await anyio.lowlevel.checkpoint()
         message = decode_record(record, window.topic)
         if isinstance(message, SkippedRecord):
-            skipped.append(message)
+            history.skipped.append((record.timestamp_micros, message))
             # A record of no known conversation takes no place among the newest of this one.
-            lost = lost or route(record.headers, record.payload).conversation_id is not None
+            if route(record.headers, record.payload).conversation_id is not None:
+                history.lost = True
         elif copies.setdefault(record.partition, Copies()).note(record):
-            lost = True
+            history.lost = True
         else:
-            messages.append(message)
-    return _TopicHistory(len(copies) < 2, messages, skipped), lost
+            history.messages.append(message)
+    history.partitions = len(copies)
+    return history
 
 
-def _merge(histories: Sequence[_TopicHistory]) -> list[ContextMessage]:
-    filled = [history for history in histories if history.messages]
-    if len(filled) == 1 and filled[0].one_partition:
-        return filled[0].messages
-    keyed: list[tuple[int, int, int, int, ContextMessage]] = []
-    for position, history in enumerate(histories):
+def _merge(histories: Sequence[_TopicHistory], newest: int | None) -> Messages:
+    """All messages in order; the newest, with the records skipped since the oldest of them, where that was asked."""
+    filled = [history for history in histories if history.messages or history.skipped]
+    if len(filled) == 1 and filled[0].partitions < 2 and not filled[0].skipped:
+        messages = filled[0].messages
+        return Messages(messages if newest is None else messages[max(0, len(messages) - newest) :])
+    keyed: list[tuple[tuple[int, int, int, int], ContextMessage]] = []
+    skipped: list[tuple[tuple[int, int, int, int], SkippedRecord]] = []
+    for rank, history in enumerate(histories):
         partition, highest = -1, 0
         for message in history.messages:
             if message.partition != partition:
                 partition, highest = message.partition, 0
             highest = max(highest, message.timestamp_micros)
-            keyed.append((highest, position, partition, message.offset, message))
+            keyed.append(((highest, rank, partition, message.offset), message))
+        skipped += (((time, rank, skip.partition, skip.offset), skip) for time, skip in history.skipped)
     keyed.sort(key=_order)
-    return [entry[4] for entry in keyed]
+    skipped.sort(key=_order)
+    if newest is not None and len(keyed) >= newest:
+        keyed = keyed[len(keyed) - newest :]
+        # Older ones are not reported: how much older raw history a read saw differs between engines.
+        skipped = [entry for entry in skipped if entry[0] >= keyed[0][0]]
+    return Messages([message for _, message in keyed], [skip for _, skip in skipped])
 
 
-def _order(entry: tuple[int, int, int, int, ContextMessage]) -> tuple[int, int, int, int]:
-    return entry[:4]
+def _order(entry: tuple[tuple[int, int, int, int], object]) -> tuple[int, int, int, int]:
+    return entry[0]
