@@ -12,7 +12,7 @@ import msgspec
 
 from laser.context.connection import Connection
 from laser.context.replay import Replay
-from laser.context.snapshots import checkpoint_from_snapshot, snapshot_of_spans
+from laser.context.snapshots import check_version, checkpoint_from_snapshot, snapshot_of_spans
 from laser.context.spans import Span, spans_from_checkpoint, spans_full
 from laser.context.state import Fold, FoldProgress, check_fold, fold_replay, fresh
 from laser.context.stores import SnapshotBackend, Store, as_store
@@ -53,6 +53,8 @@ class AutoSave(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.every is None and self.seconds is None:
             raise InvalidError("every: give every or seconds", argument="every")
+        if self.version is not None:
+            check_version(self.version)
         if self.every is not None and (type(self.every) is not int or self.every < 1):
             raise InvalidError(f"every: {self.every!r} is not a whole number from 1", argument="every")
         seconds = self.seconds

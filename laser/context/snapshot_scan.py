@@ -18,8 +18,8 @@ __all__ = ["newest_snapshots"]
 _logger = logging.getLogger("laser.context")
 
 _FIRST_STEP: Final = 16
-# Snapshots that two processes saved at once stand next to each other: looking at a few finds the better one.
-_CANDIDATES: Final = 4
+# Snapshots that processes saved at once stand next to each other: looking at several finds the best one.
+_CANDIDATES: Final = 32
 
 
 async def newest_snapshots(log: Log, stream: str, topic: str, conversation: str, fold: str) -> list[Snapshot]:

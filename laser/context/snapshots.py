@@ -19,7 +19,13 @@ from laser.model.topics import TopicInfo
 from laser.ports.log import Log
 from laser.wire.state_json import encode_state
 
-__all__ = ["checkpoint_from_snapshot", "last_id_before", "snapshot_from_checkpoint", "snapshot_of_spans"]
+__all__ = [
+    "check_version",
+    "checkpoint_from_snapshot",
+    "snapshot_from_checkpoint",
+    "snapshot_of_spans",
+    "still_fits",
+]
 
 
 async def snapshot_from_checkpoint(
@@ -134,6 +140,34 @@ async def snapshot_of_spans(
     return _snapshot(topic, conversation, fold, version, as_of, await _encoded(state), now_micros)
 
 
+async def still_fits(log: Log, stream: str, snapshot: Snapshot) -> bool:
+    """Whether the log still has what the snapshot was folded from, or at least nothing else in its place."""
+    infos = {info.topic_id: info for info in await log.topics(stream)}
+    for folded in snapshot.as_of:
+        info = infos.get(folded.topic_id)
+        if info is None or info.created_at_micros != folded.topic_created_at_micros:
+            return False
+        part = next((part for part in info.partitions if part.id == folded.partition), None)
+        if part is None or part.end <= folded.offset:
+            return False
+        if folded.last_id is not None and folded.offset >= part.first:
+            there = await last_id_before(log, stream, info.name, part.id, folded.offset + 1)
+            if there not in (None, folded.last_id):
+                return False
+    return True
+
+
+def check_version(version: int) -> int:
+    """A fold's version: a whole number from 1 to 2**32 - 1.
+
+    Raises:
+        InvalidError: it is not.
+    """
+    if type(version) is not int or not 1 <= version < 2**32:
+        raise InvalidError(f"version: {version!r} is not a whole number from 1 to 2**32 - 1", argument="version")
+    return version
+
+
 async def last_id_before(log: Log, stream: str, topic: str, partition: int, position: int) -> int | None:
     """The id of the record just before a position, ``None`` when it is gone."""
     page = await log.read(stream, topic, partition, start=position - 1, limit=1)
@@ -154,8 +188,6 @@ def _snapshot(
     state: bytes,
     now_micros: int | None = None,
 ) -> Snapshot:
-    if type(version) is not int or not 1 <= version < 2**32:
-        raise InvalidError(f"version: {version!r} is not a whole number from 1 to 2**32 - 1", argument="version")
     return Snapshot(
         stream=topic.stream,
         stream_id=topic.stream_id,
@@ -164,7 +196,7 @@ def _snapshot(
         fold=check_name(fold, "fold"),
         as_of=tuple(as_of),
         state=state,
-        version=version,
+        version=check_version(version),
         saved_at_micros=now_micros,
     )
 

@@ -9,13 +9,16 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from laser.context.connection import Connection
 from laser.context.snapshot_scan import newest_snapshots
-from laser.errors import CodecError, ConflictError, InvalidError
+from laser.context.snapshots import check_version, still_fits
+from laser.errors import CodecError, ConflictError, InvalidError, LimitError
+from laser.limits import MAX_KV_NAMESPACE_BYTES, MAX_KV_VALUE_BYTES, MAX_SCAN_LIMIT
 from laser.model.checks import check_name
 from laser.model.ids import new_record_id, parse_conversation_id
 from laser.model.records import NewRecord
 from laser.model.snapshot import Snapshot
 from laser.model.topics import AgentTopic
-from laser.ports.kv import ABSENT, KvEntry
+from laser.ports.kv import ABSENT, KeyValue, KvEntry
+from laser.ports.log import Log
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
 
 __all__ = ["KvSnapshotStore", "SnapshotBackend", "SnapshotStore", "TopicSnapshotStore", "as_store"]
@@ -79,17 +82,17 @@ class TopicSnapshotStore:
 
     ``latest`` reads the topic backward from its end and looks at no more than the newest ``CONTEXT_READ_WINDOW``
     records of a partition, so give the topic a retention and save from time to time. The newest by place wins,
-    unless one of the few before it folded more: two processes that save at once never take anything back.
+    unless one shortly before it folded more: two processes that save at once never take anything back.
 
     Args:
-        fold: the name of the fold. version: of its code; a snapshot of another version is not used.
+        fold: the name of the fold. version: of its code, from 1; a snapshot of another version is not used.
     """
 
     def __init__(self, laser: Connection, fold: str, *, version: int = 1) -> None:
         self._laser = laser
         self._topic: str = AgentTopic.Snapshots
         self.fold = check_name(fold, "fold")
-        self.version = version
+        self.version = check_version(version)
 
     @classmethod
     def on_topic(cls, laser: Connection, topic: str, fold: str, *, version: int = 1) -> TopicSnapshotStore:
@@ -100,25 +103,28 @@ class TopicSnapshotStore:
 
     async def latest(self, conversation: str) -> Snapshot | None:
         """The snapshot to start from, ``None`` for none."""
-        found = await newest_snapshots(
-            self._laser.open_log(), self._laser.stream, self._topic, parse_conversation_id(conversation), self.fold
-        )
+        log, stream = self._laser.open_log(), self._laser.stream
+        found = await newest_snapshots(log, stream, self._topic, parse_conversation_id(conversation), self.fold)
+        # One of another version is no use, but tells the caller that there was one.
+        usable = [snapshot for snapshot in found if snapshot.version == self.version] or found[:1]
         best: Snapshot | None = None
-        for snapshot in found:
-            if best is None or (snapshot.covers(best) and not best.covers(snapshot)):
+        for snapshot in usable:
+            if best is None or await _leads(log, stream, snapshot, best):
                 best = snapshot
         return best
 
     async def save(self, snapshot: Snapshot) -> None:
-        """Appends a snapshot, keyed by its conversation.
+        """Appends a snapshot, keyed by its conversation, unless the latest one folded more.
 
         Raises:
             NotFoundError: the topic is absent.
         """
+        log, stream = self._laser.open_log(), self._laser.stream
         record = NewRecord(new_record_id(), encode_snapshot(snapshot))
-        await self._laser.open_log().append(
-            self._laser.stream, self._topic, (record,), key=parse_conversation_id(snapshot.conversation)
-        )
+        there = await self.latest(snapshot.conversation)
+        if there is not None and there.version == snapshot.version and await _leads(log, stream, there, snapshot):
+            return
+        await log.append(stream, self._topic, (record,), key=parse_conversation_id(snapshot.conversation))
 
     def __repr__(self) -> str:
         return f"TopicSnapshotStore({self._topic!r}, fold={self.fold!r}, version={self.version})"
@@ -131,7 +137,7 @@ class KvSnapshotStore:
     people to look at; the oldest are removed.
 
     Args:
-        fold: the name of the fold. version: of its code; a snapshot of another version is not used.
+        fold: the name of the fold. version: of its code, from 1; a snapshot of another version is not used.
     """
 
     def __init__(self, laser: Connection, fold: str, *, version: int = 1, keep: int = 1) -> None:
@@ -141,15 +147,16 @@ class KvSnapshotStore:
         self._namespace = _NAMESPACE
         self._keep = keep
         self.fold = check_name(fold, "fold")
-        self.version = version
+        self.version = check_version(version)
 
     @classmethod
     def in_namespace(
         cls, laser: Connection, namespace: str, fold: str, *, version: int = 1, keep: int = 1
     ) -> KvSnapshotStore:
-        """A store in another namespace of the key-value store."""
+        """A store in another namespace of the key-value store, 1 to ``MAX_KV_NAMESPACE_BYTES`` bytes."""
         store = cls(laser, fold, version=version, keep=keep)
         store._namespace = check_name(namespace, "namespace")
+        _check_size(len(namespace.encode()), MAX_KV_NAMESPACE_BYTES, "namespace")
         return store
 
     async def latest(self, conversation: str) -> Snapshot | None:
@@ -161,32 +168,42 @@ class KvSnapshotStore:
         """Keeps a snapshot, unless the one there folded more.
 
         Raises:
-            ConflictError: other processes saved all the while.
+            LimitError: it has more than ``MAX_KV_VALUE_BYTES`` bytes. ConflictError: other processes saved all the
+                while.
         """
         kv = await self._laser.open_kv()
+        log, stream = self._laser.open_log(), self._laser.stream
         key = self._key(snapshot.conversation)
         data = encode_snapshot(snapshot)
+        _check_size(len(data), MAX_KV_VALUE_BYTES, "snapshot")
         for _ in range(_SAVE_TRIES):
             entry = await kv.get(self._namespace, key)
             there = None if entry is None else _read(entry)
-            if there is not None and there.version == snapshot.version and there.covers(snapshot):
+            if there is not None and there.version == snapshot.version and await _leads(log, stream, there, snapshot):
                 return
             try:
                 version = await kv.set(self._namespace, key, data, expect=ABSENT if entry is None else entry.version)
             except ConflictError:
                 continue
             if self._keep > 1:
-                await self._remember(snapshot, data, version)
+                await self._remember(kv, snapshot, data, version)
             return
         raise ConflictError(f"snapshot of {snapshot.conversation}: lost {_SAVE_TRIES} saves to other processes")
 
-    async def _remember(self, snapshot: Snapshot, data: bytes, version: int) -> None:
-        kv = await self._laser.open_kv()
-        prefix = f"{self._key(snapshot.conversation)}/"
-        await kv.set(self._namespace, f"{prefix}{version:020d}", data)
-        page = await kv.scan(self._namespace, prefix=prefix, limit=1_000)
-        for entry in page.entries[: -self._keep]:
-            await kv.delete(self._namespace, entry.key, expect=entry.version)
+    async def _remember(self, kv: KeyValue, snapshot: Snapshot, data: bytes, version: int) -> None:
+        # No key of a latest snapshot begins like this, nor does that of another fold, whatever is in its name.
+        past = f"{parse_conversation_id(snapshot.conversation)}.past/{len(self.fold)}:{self.fold}/"
+        await kv.set(self._namespace, f"{past}{version:020d}", data)
+        keys: list[str] = []
+        after: str | None = None
+        while True:
+            page = await kv.scan(self._namespace, prefix=past, after=after, limit=MAX_SCAN_LIMIT)
+            keys += (entry.key for entry in page.entries)
+            after = page.next
+            if after is None:
+                break
+        for key in keys[: -self._keep]:
+            await kv.delete(self._namespace, key)
 
     def _key(self, conversation: str) -> str:
         return f"{parse_conversation_id(conversation)}/{self.fold}"
@@ -217,3 +234,18 @@ def _read(entry: KvEntry) -> Snapshot | None:
     except CodecError as error:
         _logger.warning("snapshot %s cannot be read and is passed over: %s", entry.key, error)
         return None
+
+
+async def _leads(log: Log, stream: str, one: Snapshot, other: Snapshot) -> bool:
+    """Whether a snapshot folded more than another one, of a log that is still there.
+
+    After a purge the old snapshots have the larger offsets: without a look at the log they would win for ever.
+    """
+    return one.covers(other) and not other.covers(one) and await still_fits(log, stream, one)
+
+
+def _check_size(size: int, limit: int, argument: str) -> None:
+    if size > limit:
+        raise LimitError(
+            f"{argument}: has {size} bytes, allowed are {limit}", argument=argument, size=size, limit=limit
+        )
