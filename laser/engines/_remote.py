@@ -120,8 +120,6 @@ class Remote(Generic[C]):
 
     async def aclose(self) -> None:
         """Closes the connections once every call under way has ended. Calling it again waits for the same end."""
-        if self._home.forked:
-            return  # the connections are the parent's
         self._home.check()
         if self.closed:
             await self._ended.wait()

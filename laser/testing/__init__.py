@@ -1,6 +1,6 @@
 """Shipped to users: conformance suites for engines, a real-server harness, faults for tests.
 
-``LogConformance`` tests an engine of your own. It needs the extra ``testing``.
+``LogConformance`` and ``KeyValueConformance`` test an engine of your own. They need the extra ``testing``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laser.testing.kv_suite import KeyValueConformance
     from laser.testing.log_suite import LogConformance
 
-__all__ = ["LogConformance"]
+__all__ = ["KeyValueConformance", "LogConformance"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +23,11 @@ def __getattr__(name: str) -> Any:
         from laser.testing.log_suite import LogConformance
 
         return LogConformance
+    if name == "KeyValueConformance":
+        import pytest
+
+        pytest.register_assert_rewrite("laser.testing.kv_cases")
+        from laser.testing.kv_suite import KeyValueConformance
+
+        return KeyValueConformance
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -76,9 +76,10 @@ class MemoryKeyValue:
 
     async def aclose(self) -> None:
         """See ``KeyValue.aclose``."""
-        await checkpoint()
+        self._home.check()
         self._closed = True
         self._namespaces.clear()
+        await checkpoint()
 
     def __repr__(self) -> str:
         return f"<MemoryKeyValue{' closed' if self._closed else ''}>"

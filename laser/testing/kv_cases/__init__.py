@@ -1,0 +1,1 @@
+"""The cases of ``KeyValueConformance``, by what they ask of a store."""
