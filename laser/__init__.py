@@ -4,6 +4,7 @@
 """
 
 from laser.client import Laser, context_checkpoint
+from laser.context.batching import Batching, PendingReceipt
 from laser.context.chat_policies import ChatRoles, ToolPairs
 from laser.context.following import CaughtUp, Follow
 from laser.context.policies import Chain, ContextPolicy, LastN, RoleFilter, Selection, TokenBudget
@@ -59,6 +60,7 @@ __all__ = [
     "AssembledContext",
     "AuthenticationError",
     "AutoSave",
+    "Batching",
     "BudgetError",
     "CaughtUp",
     "Chain",
@@ -91,6 +93,7 @@ __all__ = [
     "Messages",
     "NotFoundError",
     "PartitionInfo",
+    "PendingReceipt",
     "Provenance",
     "ProvenanceError",
     "RetentionGapError",

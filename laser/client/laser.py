@@ -10,6 +10,7 @@ import anyio
 
 from laser.client.opening import Target, read_target
 from laser.context.assembly import assemble, choose_policy
+from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
 from laser.context.policies import PolicyLike
 from laser.context.scope import ContextScope
@@ -197,6 +198,22 @@ class Laser:
             IdError: not a conversation id.
         """
         return ContextScope(self, conversation_id)
+
+    def batching(
+        self,
+        *,
+        linger: float = 0.005,
+        max_records: int = 512,
+        max_bytes: int = 1_048_576,
+        max_pending: int = 10_000,
+    ) -> Batching:
+        """Appends in the background, many at a time: ``async with laser.batching() as batch``.
+
+        Args:
+            linger: seconds that a record may wait for company, 0 to 60. max_records, max_bytes: a batch is sent at
+                once when it has so many. max_pending: records that may wait; ``append`` waits above that.
+        """
+        return Batching(self, linger=linger, max_records=max_records, max_bytes=max_bytes, max_pending=max_pending)
 
     def sessions(self) -> Sessions:
         """The stream's sessions. Does no I/O."""
