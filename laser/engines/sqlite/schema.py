@@ -73,7 +73,20 @@ CREATE TABLE sweeps (
 );
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
+_V2: Final = """
+CREATE TABLE kv (
+    version INTEGER PRIMARY KEY AUTOINCREMENT, -- grows over all writes, and is not used again after a delete
+    namespace BLOB NOT NULL,                   -- UTF-8
+    key BLOB NOT NULL,
+    expires_at INTEGER,
+    crc INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    UNIQUE (namespace, key)
+);
+CREATE INDEX kv_expires_at ON kv (expires_at) WHERE expires_at IS NOT NULL;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2)
 """Scripts: the one at index n turns version n into n + 1. A released one never changes."""
 
 
