@@ -1,0 +1,112 @@
+"""Ranges of a partition, read page by page up to a known end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from laser.engines.iggy.errors import Target
+from laser.engines.iggy.links import Links
+from laser.engines.iggy.polls import Poll, find_ids, read_stretch
+from laser.engines.iggy.topics import Topics
+from laser.errors import NotFoundError
+from laser.limits import CONTEXT_READ_WINDOW
+from laser.model.records import LogRecord
+from laser.model.topics import PartitionInfo, TopicInfo
+from laser.model.window import Match, Page
+
+__all__ = ["Ranges"]
+
+_PAGE_RECORDS: Final = 5_000
+_PAGE_BYTES: Final = 16_000_000
+_LOOK_SECONDS: Final = 0.05
+
+
+class Ranges:
+    """Reads of one log."""
+
+    def __init__(self, links: Links, topics: Topics) -> None:
+        self._links = links
+        self._topics = topics
+
+    async def records(
+        self, target: Target, info: TopicInfo, partition: int, low: int, high: int, match: Match | None, deadline: float
+    ) -> list[LogRecord]:
+        """The matching records with ``low <= offset < high``; what is gone by now is left out."""
+        found: list[LogRecord] = []
+        at = low
+        while at < high:
+            count, size = _page(info, high - at)
+            stretch = await read_stretch(self._links, Poll(target, partition, at, count, deadline, size), match)
+            found += stretch.records
+            at = stretch.next
+            if not stretch.seen:
+                at, high = await self._past_hole(target, partition, at, high, deadline)
+        while found and found[-1].offset >= high:
+            found.pop()
+        return found
+
+    async def page(
+        self, target: Target, partition: int, start: int, limit: int, match: Match | None, deadline: float
+    ) -> Page:
+        """A stretch from an offset on; see ``laser.ports.log``."""
+        info = await self._topics.find(target, deadline)
+        part = _part(info, partition)
+        if info is None or part is None:
+            what = f"{target} does not exist" if info is None else f"{target} has no partition {partition}"
+            raise NotFoundError(what, stream=target.stream, topic=target.topic)
+        at, high = max(start, part.first), part.end
+        last = at + max(limit, CONTEXT_READ_WINDOW)  # a page with a match must come to an end as well
+        records: list[LogRecord] = []
+        while at < min(high, last) and len(records) < limit:
+            wanted = high - at if match is not None else min(high - at, limit - len(records))
+            count, size = _page(info, wanted)
+            stretch = await read_stretch(self._links, Poll(target, partition, at, count, deadline, size), match)
+            records += stretch.records
+            at = stretch.next
+            if not stretch.seen:
+                at, high = await self._past_hole(target, partition, at, high, deadline)
+        if len(records) > limit:
+            del records[limit:]
+            at = records[-1].offset + 1
+        return Page(records, at, part.first, max(part.end, at) if at > start else part.end)
+
+    async def find(
+        self, target: Target, info: TopicInfo, part: PartitionInfo, ids: frozenset[int], deadline: float
+    ) -> dict[int, int]:
+        """The offsets of the records with these ids among the newest ``CONTEXT_READ_WINDOW`` of a partition."""
+        found: dict[int, int] = {}
+        at, high = max(part.first, part.end - CONTEXT_READ_WINDOW), part.end
+        while at < high and len(found) < len(ids):
+            count, size = _page(info, high - at)
+            more, following = await find_ids(self._links, Poll(target, part.id, at, count, deadline, size), ids)
+            found = more | found
+            if following == at:
+                at, high = await self._past_hole(target, part.id, at, high, deadline)
+            else:
+                at = following
+        return found
+
+    async def _past_hole(self, target: Target, partition: int, at: int, high: int, deadline: float) -> tuple[int, int]:
+        # Nothing came where records should be: they are gone, or the node is behind. Never taken for the end.
+        info = await self._topics.find(target, deadline)
+        part = _part(info, partition)
+        if part is None:
+            return high, high
+        first, end = max(at, part.first), min(high, part.end)
+        if first == at and at < end:
+            if self._links.loop.time() + _LOOK_SECONDS >= deadline:
+                raise self._links.late(target)
+            await asyncio.sleep(_LOOK_SECONDS)
+        return first, end
+
+
+def _part(info: TopicInfo | None, partition: int) -> PartitionInfo | None:
+    return next((part for part in info.partitions if part.id == partition), None) if info is not None else None
+
+
+def _page(info: TopicInfo, wanted: int) -> tuple[int, int]:
+    # Records to ask for at once, and the bytes that they may have: about 16 MB at most, by the topic's average.
+    average = max(1, info.size_bytes // max(1, info.records))
+    count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
+    return count, count * average

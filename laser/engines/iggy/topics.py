@@ -1,0 +1,277 @@
+"""Topics: looked up, described as laser's values, made, grown, emptied and removed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import msgspec
+from apache_iggy import IggyClient, IggyExpiry, MaxTopicSize, Partition, StreamDetails, TopicDetails
+
+from laser.engines.iggy.creation import creation
+from laser.engines.iggy.durability import durability_of
+from laser.engines.iggy.errors import Fault, Target
+from laser.engines.iggy.links import Links, Misplaced
+from laser.engines.iggy.polls import first_held
+from laser.errors import LimitError, NotFoundError
+from laser.limits import MAX_PARTITIONS
+from laser.model.topics import Durability, PartitionInfo, TopicConfig, TopicInfo, TopicRetention
+
+__all__ = ["Layout", "Topics"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_LOOK_SECONDS: Final = 0.02  # between two looks at a change that the server makes known a little later
+_FRESH_SECONDS: Final = 1.0  # that another process's new partitions may go unnoticed
+_CACHED: Final = 4096
+
+
+class _Home(msgspec.Struct, frozen=True, gc=False):
+    """What does not change in the life of one topic. ``key`` tells that life from an earlier one of the same name."""
+
+    key: tuple[int, int]  # id and creation time
+    stream_id: int
+    stream_created_at_micros: int
+    durability: Durability | None
+
+
+class Layout(msgspec.Struct, frozen=True, gc=False):
+    """What an append needs to know of a topic. ``read_at``: when it was read, in the loop's time."""
+
+    stream_id: int
+    topic_id: int
+    partition_ids: tuple[int, ...]
+    read_at: float
+
+
+class Topics:
+    """The topics of one server, through the connections of one log."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._homes: dict[Target, _Home] = {}
+        self._firsts: dict[tuple[tuple[int, int], int], int] = {}
+        self._layouts: dict[Target, Layout] = {}
+        self._option_keys: frozenset[str] | None = None
+
+    async def find(self, target: Target, deadline: float) -> TopicInfo | None:
+        """The topic now, ``None`` where it or its stream is absent."""
+
+        async def request(client: IggyClient) -> TopicDetails | None:
+            details = await client.get_topic(target.stream, target.topic)
+            if details is None:
+                # An answer out of step can look like "absent"; the second one cannot.
+                if await client.get_topic(target.stream, target.topic) is not None:
+                    raise Misplaced
+            elif details.name != target.topic:
+                raise Misplaced
+            return details
+
+        while True:
+            epoch = self._links.epoch
+            details = await self._links.repeat(request, target, deadline)
+            if details is None:
+                self._homes.pop(target, None)
+                self.forget(target)
+                return None
+            home = await self._home(target, details, deadline)
+            if home is None:
+                # Deleted or made anew between two answers: look again.
+                await self._look_again(target, deadline)
+                continue
+            partitions = [await self._partition(target, home, part, deadline) for part in details.partitions]
+            if epoch == self._links.epoch:
+                info = _describe(target, home, details, partitions, epoch)
+                ids = tuple(part.id for part in info.partitions)
+                _room(self._layouts)[target] = Layout(info.stream_id, info.topic_id, ids, self._links.loop.time())
+                return info
+
+    async def layout(self, target: Target, deadline: float) -> Layout:
+        """The partitions as they were at most ``_FRESH_SECONDS`` ago.
+
+        Raises:
+            NotFoundError: the topic is absent.
+        """
+        layout = self._layouts.get(target)
+        if layout is None or layout.read_at + _FRESH_SECONDS < self._links.loop.time():
+            await self._existing(target, deadline)
+            layout = self._layouts[target]
+        return layout
+
+    def forget(self, target: Target) -> None:
+        """Looks at the topic again when it is needed next."""
+        self._layouts.pop(target, None)
+
+    async def all(self, stream: str, deadline: float) -> tuple[TopicInfo, ...]:
+        """The topics of a stream by name, none when it is absent."""
+        inside = await self._stream(stream, deadline)
+        names = sorted(topic.name for topic in inside.topics) if inside is not None else []
+        found = [await self.find(Target(stream, name), deadline) for name in names]
+        return tuple(info for info in found if info is not None)
+
+    async def ensure(self, target: Target, config: TopicConfig, deadline: float) -> TopicInfo:
+        """The topic, created with its stream where absent.
+
+        Raises:
+            UnsupportedError: the server cannot give the durability or retention; nothing was created.
+        """
+        info = await self.find(target, deadline)
+        if info is not None:
+            return info
+        keys = await self.option_keys(deadline)
+        create = creation(target, config, keys)
+        repeat = self._links.repeat
+        in_stream = Target(target.stream)
+        await repeat(
+            lambda client: client.create_stream(target.stream), in_stream, deadline, tolerate=Fault.EXISTS, settle=True
+        )
+        await repeat(create, target, deadline, tolerate=Fault.EXISTS, settle=True)
+        return await self._await_partitions(target, 1, deadline)
+
+    async def grow(self, target: Target, count: int, deadline: float) -> TopicInfo:
+        """Adds partitions.
+
+        Raises:
+            NotFoundError: the topic is absent. LimitError: there would be more than ``MAX_PARTITIONS``.
+        """
+        before = await self._existing(target, deadline)
+        wanted = len(before.partitions) + count
+        if wanted > MAX_PARTITIONS:
+            raise LimitError(
+                f"count: {target} has {len(before.partitions)} partitions and would have {wanted}, "
+                f"allowed are {MAX_PARTITIONS}",
+                argument="count",
+                size=wanted,
+                limit=MAX_PARTITIONS,
+            )
+        attempts = 0
+
+        async def request(client: IggyClient) -> None:
+            nonlocal attempts
+            attempts += 1
+            if attempts > 1:
+                # The answer to an earlier attempt was lost; it may have been carried out all the same.
+                now = await client.get_topic(target.stream, target.topic)
+                if now is not None and now.partitions_count >= wanted:
+                    return
+            await client.create_partitions(target.stream, target.topic, count)
+
+        await self._links.repeat(request, target, deadline, settle=True)
+        return await self._await_partitions(target, wanted, deadline)
+
+    async def purge(self, target: Target, deadline: float) -> None:
+        """Removes every record. NotFoundError: the topic is absent."""
+        await self._links.repeat(
+            lambda client: client.purge_topic(target.stream, target.topic), target, deadline, settle=True
+        )
+        self._firsts.clear()
+
+    async def delete(self, target: Target, deadline: float) -> None:
+        """Removes a topic. NotFoundError: it is absent."""
+        attempts = 0
+
+        async def request(client: IggyClient) -> None:
+            nonlocal attempts
+            attempts += 1
+            await client.delete_topic(target.stream, target.topic)
+
+        try:
+            await self._links.repeat(request, target, deadline, settle=True)
+        except NotFoundError:
+            # After a lost answer "absent" is what success looks like.
+            if attempts == 1:
+                raise
+        self._homes.pop(target, None)
+        self.forget(target)
+
+    async def option_keys(self, deadline: float) -> frozenset[str]:
+        """The options that the server takes when a topic is created."""
+        if self._option_keys is None:
+            specs = await self._links.repeat(
+                lambda client: client.describe_options("topic"), Target(), deadline, tolerate=Fault.UNSUPPORTED
+            )
+            self._option_keys = frozenset(spec.key for spec in specs or ())
+        return self._option_keys
+
+    async def _existing(self, target: Target, deadline: float) -> TopicInfo:
+        info = await self.find(target, deadline)
+        if info is None:
+            raise NotFoundError(f"{target} does not exist", stream=target.stream, topic=target.topic)
+        return info
+
+    async def _await_partitions(self, target: Target, count: int, deadline: float) -> TopicInfo:
+        while True:
+            info = await self.find(target, deadline)
+            if info is not None and len(info.partitions) >= count:
+                return info
+            await self._look_again(target, deadline)
+
+    async def _look_again(self, target: Target, deadline: float) -> None:
+        if self._links.loop.time() + _LOOK_SECONDS >= deadline:
+            raise self._links.late(target)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _stream(self, stream: str, deadline: float) -> StreamDetails | None:
+        async def request(client: IggyClient) -> StreamDetails | None:
+            details = await client.get_stream(stream)
+            if details is not None and details.name != stream:
+                raise Misplaced
+            return details
+
+        return await self._links.repeat(request, Target(stream), deadline)
+
+    async def _home(self, target: Target, details: TopicDetails, deadline: float) -> _Home | None:
+        key = (details.id, details.created_at)
+        home = self._homes.get(target)
+        if home is not None and home.key == key:
+            return home
+        inside = await self._stream(target.stream, deadline)
+        if inside is None or key not in [(topic.id, topic.created_at) for topic in inside.topics]:
+            return None
+        options: dict[Any, Any] = {**details.derived_options.to_scalar_dict(), **details.options.to_scalar_dict()}
+        home = _Home(key, inside.id, inside.created_at, durability_of(options))
+        _room(self._homes)[target] = home
+        return home
+
+    async def _partition(self, target: Target, home: _Home, part: Partition, deadline: float) -> PartitionInfo:
+        end, count = part.current_offset + 1, part.messages_count
+        if count == 0 and end == 1:
+            return PartitionInfo(part.id, part.created_at, 0, 0)
+        first = max(0, end - count)
+        if first:
+            # Retention took records, or the two counters were read while a batch came in: only a poll can tell.
+            place = (home.key, part.id)
+            if self._firsts.get(place) != first:
+                held = await first_held(self._links, target, part.id, deadline)
+                first = end if held is None else min(held, end)
+                _room(self._firsts)[place] = first
+        return PartitionInfo(part.id, part.created_at, first, end)
+
+
+def _room(cache: dict[K, V]) -> dict[K, V]:
+    if len(cache) >= _CACHED:
+        cache.clear()
+    return cache
+
+
+def _describe(
+    target: Target, home: _Home, details: TopicDetails, partitions: list[PartitionInfo], epoch: int
+) -> TopicInfo:
+    expiry, bound = details.message_expiry, details.max_topic_size
+    age = max(expiry.duration, timedelta(milliseconds=1)) if isinstance(expiry, IggyExpiry.ExpireDuration) else None
+    size = bound.bytes if isinstance(bound, MaxTopicSize.Custom) else None
+    return TopicInfo(
+        stream=target.stream,
+        stream_id=home.stream_id,
+        stream_created_at_micros=home.stream_created_at_micros,
+        name=target.topic,
+        topic_id=details.id,
+        created_at_micros=details.created_at,
+        retention=TopicRetention(expire_after=age, max_size=size) if age or size else None,
+        durability=home.durability,
+        size_bytes=details.size,
+        partitions=tuple(sorted(partitions, key=lambda part: part.id)),
+        epoch=epoch,
+    )
