@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from laser.testing.cluster import IggyCluster, run_iggy_cluster
 from laser.testing.postgres_server import PostgresServer, find_postgres, run_postgres
 from laser.testing.redis_server import RedisServer, find_redis, run_redis
+from laser.testing.server import find_server_binary
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +30,12 @@ def postgres_server() -> Iterator[PostgresServer]:
         pytest.skip(missing)
     with run_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def iggy_cluster() -> Iterator[IggyCluster]:
+    """Three Iggy nodes for tests that leave them alive; those that kill one start their own."""
+    if find_server_binary() is None:
+        pytest.skip("no iggy-server program to run three nodes of: put it on the PATH or into LASER_TEST_IGGY_SERVER")
+    with run_iggy_cluster() as cluster:
+        yield cluster
