@@ -13,8 +13,15 @@ import anyio.lowlevel
 import msgspec
 
 from laser.context.decoding import Copies, decode_record
-from laser.context.resume import check_partition, check_same_record, check_topic
+from laser.context.resume import (
+    check_partition,
+    check_partitions_there,
+    check_same_record,
+    check_topic,
+    check_topics_there,
+)
 from laser.errors import ClosedError, RetentionGapError, StaleCheckpointError, TransportError
+from laser.limits import COPY_DISTANCE
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
@@ -29,6 +36,10 @@ _PAGE: Final = 500
 _MIN_WAIT: Final = 0.005
 _MAX_WAIT: Final = 0.25
 _MAX_RETRY_WAIT: Final = 2.0
+_DECODE_CHUNK: Final = 256
+# Messages given out between two chances for other tasks to run.
+_GIVE_CHUNK: Final = 64
+_MAX_SKIPPED: Final = 1_000
 
 
 class CaughtUp(msgspec.Struct, frozen=True):
@@ -42,10 +53,11 @@ class Follow:
     reached it tries again until it can, and goes on at the very next record. Within a partition messages come in
     their order; those of one round of reads are merged by time across partitions.
 
-    Leave the loop whenever you like: nothing runs in the background. ``checkpoint()`` says where to go on later.
+    Leave the loop whenever you like: nothing runs in the background. A step that is cancelled loses nothing.
+    ``checkpoint()`` says where to go on later.
 
     Attributes:
-        skipped: records that could not be decoded so far.
+        skipped: records that could not be decoded, the first 1,000. skipped_count: all of them.
 
     Raises (from the iteration):
         StaleCheckpointError: the log is no longer the one that was followed. RetentionGapError: records are gone.
@@ -65,10 +77,15 @@ class Follow:
         self._goal: dict[tuple[str, int], int] | None = None
         self._caught_up = False
         self._closed = False
+        self._given = 0
         self.skipped: list[SkippedRecord] = []
+        self.skipped_count = 0
 
     def checkpoint(self) -> Checkpoint:
-        """Where to go on after the last message that was given out."""
+        """Where to go on after the last message that was given out: the start, as long as there was none.
+
+        Before the first step of a follow without a checkpoint it is empty.
+        """
         per_topic: dict[str, dict[int, int]] = {topic: {} for topic in self._marks}
         parts: dict[str, dict[int, PartitionMark]] = {topic: {} for topic in self._marks}
         for (topic, partition), tail in self._tails.items():
@@ -80,6 +97,13 @@ class Follow:
             )
             for topic, mark in self._marks.items()
         }
+        if self._from is not None:
+            for topic in self._topics:
+                offsets, mark = self._from.topic_offsets(topic), self._from.mark(topic)
+                if offsets is not None and topic not in per_topic:
+                    per_topic[topic] = offsets
+                    if mark is not None:
+                        marks[topic] = mark
         return Checkpoint(per_topic, marks)
 
     def __aiter__(self) -> Follow:
@@ -90,11 +114,17 @@ class Follow:
         failures = 0
         while not self._closed:
             if self._ready:
+                self._given += 1
+                if self._given % _GIVE_CHUNK == 0:
+                    await anyio.lowlevel.checkpoint()
                 message, tail = self._ready.popleft()
                 tail.give(message)
                 return message
+            if not self._caught_up and self._reached_goal():
+                self._caught_up = True
+                return CaughtUp()
             try:
-                fresh = await self._round()
+                moved = await self._round()
                 failures = 0
             except TransportError as error:
                 if not error.retryable:
@@ -102,13 +132,9 @@ class Follow:
                 failures += 1
                 await anyio.sleep(min(_MAX_RETRY_WAIT, 0.05 * 2 ** min(failures, 10)))
                 continue
-            if fresh:
-                continue
-            if not self._caught_up and self._reached_goal():
-                self._caught_up = True
-                return CaughtUp()
-            await anyio.sleep(wait)
-            wait = min(_MAX_WAIT, wait * 1.5)
+            if not moved and (self._caught_up or not self._reached_goal()):
+                await anyio.sleep(wait)
+                wait = min(_MAX_WAIT, wait * 1.5)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -129,38 +155,49 @@ class Follow:
     async def _round(self) -> bool:
         """Reads every partition once. Returns whether anything came, also if only for other conversations."""
         for rank, topic in enumerate(self._topics):
-            info = await self._log.topic(self._stream, topic)
-            if info is not None:
-                self._note(rank, info)
+            self._look(rank, topic, await self._log.topic(self._stream, topic))
         if self._goal is None:
             self._goal = {key: tail.end for key, tail in self._tails.items()}
-        moved = False
-        buffers: list[list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]]] = []
-        for tail in list(self._tails.values()):
-            if tail.end > tail.next or tail.unchecked:
-                before = tail.next
-                buffers.append(await self._read(tail))
-                moved = moved or tail.next > before
-        for _, message, tail in heapq.merge(*buffers, key=_order):
+        reads = [
+            await self._read(tail) for tail in list(self._tails.values()) if tail.end > tail.next or tail.unchecked
+        ]
+        # Nothing has moved so far: had a read failed or been cancelled, the next round would read the same again.
+        moved = any(read.next > read.tail.next for read in reads)
+        for _, message, tail in heapq.merge(*[self._accept(read) for read in reads], key=_order):
             self._ready.append((message, tail))
         return moved
 
-    def _note(self, rank: int, info: TopicInfo) -> None:
-        mark = self._marks.get(info.name)
+    def _look(self, rank: int, topic: str, info: TopicInfo | None) -> None:
+        mark = self._marks.get(topic)
+        if info is None:
+            if mark is not None:
+                raise StaleCheckpointError(
+                    f"topic {topic!r} was deleted while it was followed",
+                    topic=topic,
+                    partition=None,
+                    expected=mark.created_at_micros,
+                    actual=0,
+                )
+            if self._from is not None:
+                check_topics_there([topic], (), self._from)
+            return
         if mark is None:
             mark = self._begin(rank, info)
         check_topic(info, mark)
+        check_partitions_there(info, {part: tail.next for (name, part), tail in self._tails.items() if name == topic})
         for part in info.partitions:
-            tail = self._tails.get((info.name, part.id))
+            tail = self._tails.get((topic, part.id))
             if tail is None:
-                # A partition that was added, or a topic that appeared, while following: all of it is new.
-                tail = self._tails[info.name, part.id] = _Tail(rank, info, part.id, part.created_at_micros, 0)
+                # A partition that was added while following: all of it is new.
+                tail = self._tails[topic, part.id] = _Tail(rank, info, part.id, part.created_at_micros, 0)
             check_partition(info, part, tail.next, tail.created_at_micros)
             tail.end = part.end
 
     def _begin(self, rank: int, info: TopicInfo) -> TopicMark:
         saved = self._from.mark(info.name) if self._from is not None else None
         starts = (self._from.topic_offsets(info.name) or {}) if self._from is not None else None
+        if starts is not None:
+            check_partitions_there(info, starts)
         first_look = self._goal is None
         for part in info.partitions:
             known = saved.partitions.get(part.id) if saved is not None else None
@@ -169,7 +206,8 @@ class Follow:
             created = part.created_at_micros if known is None else known.created_at_micros
             tail = _Tail(rank, info, part.id, created, start)
             tail.last_id = tail.given_id = None if known is None else known.last_id
-            tail.unchecked = tail.last_id is not None and start > 0
+            # What lies before the start is looked at once: to check the log, and to know it again from then on.
+            tail.unchecked = start > 0
             self._tails[info.name, part.id] = tail
         mark = saved or TopicMark(
             info.stream_id, info.stream_created_at_micros, info.topic_id, info.created_at_micros, {}
@@ -177,9 +215,8 @@ class Follow:
         self._marks[info.name] = mark
         return mark
 
-    async def _read(self, tail: _Tail) -> list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]]:
-        # One record back: it proves that the log is still the one that was read before.
-        back = 1 if tail.next and tail.last_id is not None else 0
+    async def _read(self, tail: _Tail) -> _Read:
+        back = min(tail.next, COPY_DISTANCE if tail.unchecked else 1)
         page = await self._log.read(
             self._stream, tail.topic.name, tail.partition, start=tail.next - back, limit=_PAGE + back
         )
@@ -201,30 +238,36 @@ class Follow:
                 wanted=tail.next,
                 first=page.first,
             )
-        found: list[tuple[tuple[int, int, int, int], ContextMessage, _Tail]] = []
-        for record in page.records:
-            if record.offset < tail.next:
-                if record.offset == tail.next - 1 and tail.last_id is not None:
-                    check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
-                continue
-            tail.last_id = record.id or None
-            if not route(record.headers, record.payload).meets(self._match):
-                continue
-            message = decode_record(record, tail.topic)
+        read = _Read(tail, max(tail.next, page.next))
+        for count, record in enumerate(page.records, 1):
+            if record.offset == tail.next - 1 and tail.last_id is not None:
+                check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
+            read.last = record
+            if route(record.headers, record.payload).meets(self._match):
+                read.records.append((record, decode_record(record, tail.topic)))
+            if count % _DECODE_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+        return read
+
+    def _accept(self, read: _Read) -> list[_Ordered]:
+        """Moves a tail to the end of what was read, and returns the messages in it."""
+        tail, found = read.tail, []
+        for record, message in read.records:
             if isinstance(message, SkippedRecord):
-                self.skipped.append(message)
-            elif tail.is_new(record):
+                if record.offset >= tail.next:
+                    self.skipped_count += 1
+                    if len(self.skipped) < _MAX_SKIPPED:
+                        self.skipped.append(message)
+            elif not tail.copies.note(record) and record.offset >= tail.next:
                 tail.highest = max(tail.highest, record.timestamp_micros)
                 found.append(((tail.highest, tail.rank, tail.partition, record.offset), message, tail))
-        tail.next = max(tail.next, page.next)
-        tail.unchecked = False
-        if not found:
-            tail.pass_others()
+        tail.pass_to(read, len(found))
         return found
 
     def _reached_goal(self) -> bool:
-        goal = self._goal or {}
-        return all(tail.next >= goal.get(key, 0) for key, tail in self._tails.items())
+        return self._goal is not None and all(
+            tail.next >= self._goal.get(key, 0) and not tail.unchecked for key, tail in self._tails.items()
+        )
 
 
 class _Tail:
@@ -240,29 +283,41 @@ class _Tail:
         self.given_id: int | None = None
         self.unchecked = False
         self.highest = 0
-        self._copies = Copies()
+        self.copies = Copies()
         self._waiting = 0
 
-    def is_new(self, record: LogRecord) -> bool:
-        """Whether the record is no copy of an earlier one; counts it as waiting to be given out."""
-        if self._copies.note(record):
-            return False
-        self._waiting += 1
-        return True
+    def pass_to(self, read: _Read, found: int) -> None:
+        """Notes how far the partition was read, and how many messages of it wait to be given out."""
+        self.next, self.unchecked = read.next, False
+        if read.last is not None:
+            self.last_id = read.last.id or None
+        self._waiting += found
+        self._pass_others()
 
     def give(self, message: ContextMessage) -> None:
+        """Notes that a message was given out."""
         self._waiting -= 1
         self.given, self.given_id = message.offset + 1, message.record_id or None
-        if not self._waiting:
-            self.pass_others()
+        self._pass_others()
 
-    def pass_others(self) -> None:
-        """With nothing waiting, the records of other conversations up to here are behind us too."""
+    def _pass_others(self) -> None:
+        # With nothing waiting, the records of other conversations up to here are behind us too.
         if not self._waiting:
             self.given, self.given_id = self.next, self.last_id
 
 
-def _order(
-    entry: tuple[tuple[int, int, int, int], ContextMessage, _Tail],
-) -> tuple[int, int, int, int]:
+_Ordered = tuple[tuple[int, int, int, int], ContextMessage, _Tail]
+
+
+class _Read:
+    """What was read of one partition: how far, the last record, and the conversation's records."""
+
+    def __init__(self, tail: _Tail, position: int) -> None:
+        self.tail = tail
+        self.next = position
+        self.last: LogRecord | None = None
+        self.records: list[tuple[LogRecord, ContextMessage | SkippedRecord]] = []
+
+
+def _order(entry: _Ordered) -> tuple[int, int, int, int]:
     return entry[0]

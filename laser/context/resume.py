@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from laser.errors import RetentionGapError, StaleCheckpointError
-from laser.model.checkpoint import TopicMark
+from laser.model.checkpoint import Checkpoint, TopicMark
 from laser.model.topics import PartitionInfo, TopicInfo
 
-__all__ = ["check_partition", "check_same_record", "check_topic"]
+__all__ = [
+    "check_partition",
+    "check_partitions_there",
+    "check_same_record",
+    "check_topic",
+    "check_topics_there",
+]
+
+
+def check_topics_there(topics: Sequence[str], there: Collection[str], checkpoint: Checkpoint) -> None:
+    """Refuses a log that lacks a topic of which the checkpoint has seen records.
+
+    Args:
+        topics: the names that are wanted. there: those of them that exist.
+
+    Raises:
+        StaleCheckpointError: so it is.
+    """
+    for topic in topics:
+        covered = checkpoint.topic_offsets(topic)
+        if topic not in there and covered and any(covered.values()):
+            raise StaleCheckpointError(
+                f"topic {topic!r}, which the checkpoint covers, does not exist any more; fold from the start instead",
+                topic=topic,
+                partition=None,
+                expected=max(covered.values()),
+                actual=0,
+            )
+
+
+def check_partitions_there(info: TopicInfo, offsets: Mapping[int, int]) -> None:
+    """Refuses a topic that lacks a partition of which an offset above 0 is wanted.
+
+    Raises:
+        StaleCheckpointError: so it is.
+    """
+    there = {part.id for part in info.partitions}
+    for partition, offset in offsets.items():
+        if partition not in there and offset:
+            raise StaleCheckpointError(
+                f"partition {partition} of {info.name!r}, of which {offset} is wanted, does not exist (any more)",
+                topic=info.name,
+                partition=partition,
+                expected=offset,
+                actual=0,
+            )
 
 
 def check_topic(info: TopicInfo, mark: TopicMark) -> None:

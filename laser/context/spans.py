@@ -8,8 +8,13 @@ from functools import partial
 import msgspec
 
 from laser.context.gathering import gather
-from laser.context.resume import check_partition, check_same_record, check_topic
-from laser.errors import StaleCheckpointError
+from laser.context.resume import (
+    check_partition,
+    check_partitions_there,
+    check_same_record,
+    check_topic,
+    check_topics_there,
+)
 from laser.model.checkpoint import Checkpoint
 from laser.model.topics import TopicInfo
 from laser.ports.log import Log
@@ -59,7 +64,7 @@ async def spans_from_offsets(
     spans: list[Span] = []
     for rank, info in await _infos(log, stream, topics):
         given = offsets.get(info.name, {})
-        _check_no_lost_partition(info, given)
+        check_partitions_there(info, given)
         for part in info.partitions:
             start = given.get(part.id)
             if start is None:
@@ -78,13 +83,13 @@ async def spans_from_checkpoint(log: Log, stream: str, topics: Sequence[str], ch
     """
     spans: list[Span] = []
     found = await _infos(log, stream, topics)
-    _check_all_there(topics, [info.name for _, info in found], checkpoint)
+    check_topics_there(topics, {info.name for _, info in found}, checkpoint)
     for rank, info in found:
         starts = checkpoint.topic_offsets(info.name) or {}
         mark = checkpoint.mark(info.name)
         if mark is not None:
             check_topic(info, mark)
-        _check_no_lost_partition(info, starts)
+        check_partitions_there(info, starts)
         for part in info.partitions:
             known = mark.partitions.get(part.id) if mark is not None else None
             start = starts.get(part.id, 0)
@@ -103,13 +108,13 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
     spans: list[Span] = []
     ends: list[Callable[[], Awaitable[None]]] = []
     found = await _infos(log, stream, topics)
-    _check_all_there(topics, [info.name for _, info in found], checkpoint)
+    check_topics_there(topics, {info.name for _, info in found}, checkpoint)
     for rank, info in found:
         stops = checkpoint.topic_offsets(info.name) or {}
         mark = checkpoint.mark(info.name)
         if mark is not None:
             check_topic(info, mark)
-        _check_no_lost_partition(info, stops)
+        check_partitions_there(info, stops)
         for part in info.partitions:
             known = mark.partitions.get(part.id) if mark is not None else None
             stop = stops.get(part.id, 0)
@@ -135,29 +140,3 @@ async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int
         if info is not None:
             found.append((rank, info))
     return found
-
-
-def _check_all_there(topics: Sequence[str], found: Sequence[str], checkpoint: Checkpoint) -> None:
-    for topic in topics:
-        covered = checkpoint.topic_offsets(topic)
-        if covered and topic not in found and any(covered.values()):
-            raise StaleCheckpointError(
-                f"topic {topic!r}, which the checkpoint covers, does not exist any more",
-                topic=topic,
-                partition=None,
-                expected=max(covered.values()),
-                actual=0,
-            )
-
-
-def _check_no_lost_partition(info: TopicInfo, offsets: Mapping[int, int]) -> None:
-    there = {part.id for part in info.partitions}
-    for partition, offset in offsets.items():
-        if partition not in there and offset:
-            raise StaleCheckpointError(
-                f"partition {partition} of {info.name!r}, of which {offset} is wanted, does not exist (any more)",
-                topic=info.name,
-                partition=partition,
-                expected=offset,
-                actual=0,
-            )
