@@ -14,7 +14,7 @@ SESSIONS = ls.AgentTopic.Sessions
 
 def port(client: ls.Laser) -> Log:
     """The log behind a client, for what its public methods would refuse."""
-    return client._log
+    return client.open_log()
 
 
 async def put_raw(client: ls.Laser, topic: str, key: str, *records: tuple[bytes, bytes]) -> list[int]:
@@ -32,3 +32,11 @@ async def ends(client: ls.Laser) -> dict[str, list[int]]:
 def places(messages: Sequence[ls.ContextMessage]) -> list[tuple[str, int, int]]:
     """Topic, partition and offset of messages."""
     return [(one.topic, one.partition, one.offset) for one in messages]
+
+
+async def client_on(log: Log, stream: str) -> ls.Laser:
+    """A client on a log that the test opened itself, such as one with a clock of the test's own."""
+    client = await ls.Laser.connect("memory:", stream=stream)
+    await client.open_log().aclose()
+    client._log = log
+    return client
