@@ -18,4 +18,9 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit("laser: the command line needs typer and rich; install them with: pip install 'laser-context[cli]'")
-    app(prog_name="laser")
+    from laser.cli.running import leave
+
+    try:
+        app(prog_name="laser")
+    except SystemExit as done:
+        leave(done.code)

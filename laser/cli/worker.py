@@ -15,7 +15,7 @@ import msgspec
 
 import laser as ls
 from laser.cli.importing import Progress, Share, write_share
-from laser.cli.running import FAILED, INTERRUPTED
+from laser.cli.running import FAILED, INTERRUPTED, leave
 
 __all__ = ["main"]
 
@@ -23,13 +23,15 @@ __all__ = ["main"]
 def main() -> None:
     """Does the work of one agent process and exits."""
     share = msgspec.json.decode(sys.stdin.buffer.read(), type=Share)
+    code = 0
     try:
         anyio.run(_write, share)
     except ls.LaserError as error:
         _tell(Progress(error=str(error)))
-        sys.exit(FAILED)
+        code = FAILED
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    leave(code)
 
 
 async def _write(share: Share) -> None:
