@@ -10,6 +10,7 @@ from laser.model.topics import TopicInfo
 from laser.wire.envelope import decode_envelope, envelope_provenance, is_envelope
 from laser.wire.frames import unframe
 from laser.wire.provenance import decode_provenance
+from laser.wire.routing import route
 
 __all__ = ["Copies", "decode_record"]
 
@@ -21,6 +22,11 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
         if is_envelope(record.headers):
             envelope = decode_envelope(record.payload)
             provenance = envelope_provenance(envelope)
+            named = route(record.headers, record.payload).conversation_id
+            if named != provenance.conversation_id:
+                raise ProvenanceError(
+                    f"the envelope names conversation {provenance.conversation_id}, the header {named}"
+                )
         else:
             provenance = decode_provenance(record.headers)
         payload = unframe(record.headers, record.payload)
@@ -41,19 +47,24 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
 
 
 class Copies:
-    """Tells copies of one append: the ids of a partition's last records, in constant memory."""
+    """Tells copies of one append: a partition's last records, in constant memory.
+
+    Copies have one id and the same headers. An id alone is not enough: callers choose ids, and two conversations can
+    choose the same one.
+    """
 
     def __init__(self) -> None:
-        self._offsets: dict[int, int] = {}
+        self._offsets: dict[tuple[int, int], int] = {}
 
     def note(self, record: LogRecord) -> bool:
         """Notes a record and says whether it is a copy of one shortly before it. Offsets must ascend."""
         if not record.id:
             return False
-        before = self._offsets.get(record.id)
+        identity = record.id, hash(record.headers)
+        before = self._offsets.get(identity)
         if before is not None and record.offset - before <= COPY_DISTANCE:
             return True
-        self._offsets[record.id] = record.offset
+        self._offsets[identity] = record.offset
         if len(self._offsets) > 2 * COPY_DISTANCE:
             low = record.offset - COPY_DISTANCE
             self._offsets = {known: offset for known, offset in self._offsets.items() if offset >= low}
