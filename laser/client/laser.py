@@ -251,6 +251,8 @@ class Laser:
 
         Raises:
             InvalidError: a bad argument; nothing was read.
+            StaleCheckpointError: the log is not the one of a checkpoint. RetentionGapError: records of the read
+                window that come after ``from_checkpoint`` are gone.
         """
         chosen = choose_policy(last_n=last_n, roles=roles, token_budget=token_budget, policy=policy)
         return await assemble(

@@ -94,6 +94,8 @@ async def assemble(
 
     Raises:
         InvalidError: a bad argument; nothing was read.
+        StaleCheckpointError: the log is not the one of a checkpoint. RetentionGapError: records of the read window
+            that come after ``from_checkpoint`` are gone.
     """
     for name, value in (("from_checkpoint", from_checkpoint), ("to_checkpoint", to_checkpoint)):
         if value is not None and not isinstance(value, Checkpoint):

@@ -10,6 +10,7 @@ import msgspec
 
 from laser.context.decoding import Copies, decode_record
 from laser.context.gathering import gather
+from laser.context.resume import check_window
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
 from laser.model.window import Match, Window, WindowQuery
@@ -60,6 +61,10 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
     The order is by broker timestamp, then place of the topic in the list, then partition, then offset. Within a
     partition the highest timestamp seen so far counts, so that a clock that steps back never reorders it. Of copies
     of one append (see ``COPY_DISTANCE``) the first one is kept.
+
+    Raises:
+        StaleCheckpointError: the log is not the one of a checkpoint. RetentionGapError: records of the window that
+            come after ``from_checkpoint`` are gone.
     """
     reads = [partial(_read_topic, log, stream, topic, query) for topic in query.topics]
     histories = [history for history in await gather(reads) if history is not None]
@@ -83,6 +88,11 @@ class _TopicHistory:
 
 async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> _TopicHistory | None:
     window = await log.window(stream, topic, query.for_topic(topic, query.newest))
+    info = None if window is None else window.topic
+    if query.from_checkpoint is not None:
+        await check_window(log, stream, topic, info, query.from_checkpoint, starts=True)
+    if query.to_checkpoint is not None:
+        await check_window(log, stream, topic, info, query.to_checkpoint, starts=False)
     if window is None:
         return None
     history = await _decode(window)
@@ -107,7 +117,7 @@ async def _decode(window: Window) -> _TopicHistory:
             # A record of no known conversation takes no place among the newest of this one.
             if route(record.headers, record.payload).conversation_id is not None:
                 history.lost = True
-        elif copies.setdefault(record.partition, Copies()).note(record):
+        elif copies.setdefault(record.partition, Copies()).note(record, message.provenance.conversation_id):
             history.lost = True
         else:
             history.messages.append(message)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 
+from laser.context.gathering import gather
 from laser.errors import RetentionGapError, StaleCheckpointError
+from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.checkpoint import Checkpoint, TopicMark
 from laser.model.topics import PartitionInfo, TopicInfo
+from laser.ports.log import Log
 
 __all__ = [
     "check_partition",
     "check_partitions_there",
+    "check_record_before",
     "check_same_record",
     "check_topic",
     "check_topics_there",
+    "check_window",
 ]
 
 
@@ -115,6 +121,53 @@ def check_partition(info: TopicInfo, part: PartitionInfo, start: int, created_at
             wanted=start,
             first=part.first,
         )
+
+
+async def check_window(
+    log: Log, stream: str, topic: str, info: TopicInfo | None, checkpoint: Checkpoint, *, starts: bool
+) -> None:
+    """Refuses a context read that starts or stops at a checkpoint which the log cannot serve.
+
+    Args:
+        info: the topic now, ``None`` where absent. starts: the read starts there, so that the records of its window
+            which come after the checkpoint must be there.
+
+    Raises:
+        StaleCheckpointError: the log is not the one of the checkpoint. RetentionGapError: records are gone.
+    """
+    if info is None:
+        check_topics_there([topic], (), checkpoint)
+        return
+    offsets, mark = checkpoint.topic_offsets(topic) or {}, checkpoint.mark(topic)
+    if mark is not None:
+        check_topic(info, mark)
+    check_partitions_there(info, offsets)
+    reads: list[Callable[[], Awaitable[None]]] = []
+    for part in info.partitions:
+        at = offsets.get(part.id)
+        if at is None:
+            continue
+        known = None if mark is None else mark.partitions.get(part.id)
+        # What lies before the read window is not looked at, gone or not.
+        wanted = at if starts and part.first > part.end - CONTEXT_READ_WINDOW else max(at, part.first)
+        check_partition(info, part, wanted, None if known is None else known.created_at_micros)
+        if known is not None and known.last_id is not None and at > part.first:
+            reads.append(partial(check_record_before, log, stream, info, part.id, at, known.last_id))
+    await gather(reads)
+
+
+async def check_record_before(
+    log: Log, stream: str, info: TopicInfo, partition: int, position: int, last_id: int
+) -> None:
+    """Refuses a log whose record just before a position is not the one that was there.
+
+    Raises:
+        StaleCheckpointError: it is another one.
+    """
+    page = await log.read(stream, info.name, partition, start=position - 1, limit=1)
+    # Nothing is there when retention took it meanwhile; then there is nothing to compare.
+    if page.records and page.records[0].offset == position - 1:
+        check_same_record(info, partition, position - 1, last_id, page.records[0].id)
 
 
 def check_same_record(info: TopicInfo, partition: int, offset: int, expected: int, actual: int) -> None:

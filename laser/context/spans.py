@@ -11,7 +11,7 @@ from laser.context.gathering import gather
 from laser.context.resume import (
     check_partition,
     check_partitions_there,
-    check_same_record,
+    check_record_before,
     check_topic,
     check_topics_there,
 )
@@ -120,17 +120,10 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
             stop = stops.get(part.id, 0)
             check_partition(info, part, max(stop, part.first), None if known is None else known.created_at_micros)
             if known is not None and known.last_id is not None and stop > part.first:
-                ends.append(partial(_check_last, log, stream, info, part.id, stop, known.last_id))
+                ends.append(partial(check_record_before, log, stream, info, part.id, stop, known.last_id))
             spans.append(Span(rank, info, part.id, min(part.first, stop), stop, floats=True))
     await gather(ends)
     return spans
-
-
-async def _check_last(log: Log, stream: str, info: TopicInfo, partition: int, stop: int, expected: int) -> None:
-    page = await log.read(stream, info.name, partition, start=stop - 1, limit=1)
-    # Nothing is there when retention took it meanwhile; then there is nothing to compare.
-    if page.records and page.records[0].offset == stop - 1:
-        check_same_record(info, partition, stop - 1, expected, page.records[0].id)
 
 
 async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int, TopicInfo]]:
