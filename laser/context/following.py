@@ -258,7 +258,7 @@ class Follow:
                     self.skipped_count += 1
                     if len(self.skipped) < _MAX_SKIPPED:
                         self.skipped.append(message)
-            elif not tail.copies.note(record) and record.offset >= tail.next:
+            elif not tail.copies.note(record, message.provenance.conversation_id) and record.offset >= tail.next:
                 tail.highest = max(tail.highest, record.timestamp_micros)
                 found.append(((tail.highest, tail.rank, tail.partition, record.offset), message, tail))
         tail.pass_to(read, len(found))

@@ -169,10 +169,11 @@ class Replay:
         for record in records:
             if record.offset == span.start - 1 and span.last_id is not None:
                 check_same_record(span.topic, span.partition, record.offset, span.last_id, record.id)
-            if self._match is not None and not route(record.headers, record.payload).meets(self._match):
+            found = route(record.headers, record.payload)
+            if self._match is not None and not found.meets(self._match):
                 continue
             if record.offset < span.start:
-                reader.copies.note(record)
+                reader.copies.note(record, found.conversation_id)
             else:
                 rest.append(record)
         return rest
@@ -184,7 +185,7 @@ class Replay:
             self.skipped_count += 1
             if len(self.skipped) < _MAX_SKIPPED:
                 self.skipped.append(message)
-        elif not reader.copies.note(record):
+        elif not reader.copies.note(record, message.provenance.conversation_id):
             reader.highest = max(reader.highest, record.timestamp_micros)
             reader.buffer.append(((reader.highest, span.rank, span.partition, record.offset), message))
 

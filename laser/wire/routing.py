@@ -34,15 +34,19 @@ UNATTRIBUTED = Route()
 
 
 def route(headers: bytes, payload: bytes) -> Route:
-    """The conversations that a record names, read leniently: what cannot be read counts as absent."""
-    if ENVELOPE_KEY not in headers:
-        return _route_block(headers)
-    try:
-        if is_envelope(headers):
-            return Route(decode_envelope(payload)["conversation"])
-    except (ProvenanceError, CodecError):
-        return UNATTRIBUTED
-    return _route_block(headers)
+    """The conversations that a record names, read leniently: what cannot be read counts as absent.
+
+    The headers decide, so that a record can be found without opening its payload; an envelope is asked only when
+    they name no conversation.
+    """
+    found = _route_block(headers)
+    if found is UNATTRIBUTED and ENVELOPE_KEY in headers:
+        try:
+            if is_envelope(headers):
+                return Route(decode_envelope(payload)["conversation"])
+        except (ProvenanceError, CodecError):
+            return UNATTRIBUTED
+    return found
 
 
 def _route_block(block: bytes) -> Route:
