@@ -1,0 +1,266 @@
+"""Polls read as bytes: no object per record, and a conversation's records found by searching the bytes.
+
+The layout is that of Iggy 0.9: a reply is partition (u32), current offset (u64), count (u32), then batches as they
+are stored. A batch has a header of 256 bytes (base offset at 8, base timestamp at 16, batch length at 32, all u64;
+message count at 48, u32; the rest zero) and then messages of 48 bytes (id at 8, u128; offset delta at 24, headers
+length at 32, payload length at 36, all u32), payload and headers. All numbers are little-endian. The layout belongs
+to the server's version, so the engine uses it only after it has read the same records both ways (``raw_check``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, overload
+
+from laser.errors import CodecError
+from laser.model.records import LogRecord
+from laser.model.window import Match
+from laser.wire.blocks import STRING
+from laser.wire.provenance import CONVERSATION_KEY
+from laser.wire.routing import route
+
+__all__ = ["POLL_CODE", "RawPage", "poll_body"]
+
+POLL_CODE: Final = 100
+
+_REPLY: Final = struct.Struct("<IQI")
+_BATCH: Final = struct.Struct("<QQ8xQ8xI")
+_BATCH_AT: Final = 8
+_BATCH_BYTES: Final = 256
+_DELTA: Final = struct.Struct("<I")
+_DELTA_AT: Final = 24
+_LENGTHS: Final = struct.Struct("<II")
+_LENGTHS_AT: Final = 32
+_MESSAGE: Final = struct.Struct("<8x16s8xII8x")
+_MESSAGE_BYTES: Final = 48
+_INDEX_BYTES: Final = 120
+
+# A conversation header as it stands in a block: key length, key, kind, and a value of 26 bytes.
+_FRAMED_KEY: Final = (
+    struct.pack("<BI", STRING, len(CONVERSATION_KEY)) + CONVERSATION_KEY + struct.pack("<BI", STRING, 26)
+)
+
+
+@lru_cache(maxsize=1024)
+def _head(stream: str, topic: str, consumer: str) -> bytes:
+    return b"\x01" + _identifier(consumer) + _identifier(stream) + _identifier(topic) + b"\x01"
+
+
+def poll_body(stream: str, topic: str, consumer: str, partition: int, offset: int, count: int) -> bytes:
+    """The body of a poll of one partition from an offset on, that commits nothing."""
+    return _head(stream, topic, consumer) + struct.pack("<IBQIB", partition, 1, offset, count, 0)
+
+
+class RawPage(Sequence[LogRecord]):
+    """The records of a poll's reply, decoded when they are looked at. Ascending by offset.
+
+    Args:
+        reply: the bytes. start: the first offset wanted; earlier messages of the first batch are passed over.
+        count: the most records wanted.
+
+    Attributes:
+        partition: as the reply says. current: the partition's last offset, likewise.
+        next: the offset after the last record.
+
+    Raises:
+        CodecError: the bytes do not fit the layout.
+    """
+
+    def __init__(self, reply: bytes, start: int, count: int) -> None:
+        if len(reply) < _REPLY.size:
+            raise CodecError(f"poll reply: {len(reply)} bytes are too few")
+        self.partition, self.current, _ = _REPLY.unpack_from(reply)
+        self._data = reply
+        self._frames: list[int] | None = None
+        self._start = start
+        self._batches = _walk_batches(reply)
+        self._first, self._count = self._bounds(count)
+        self.next = self._first + self._count if self._count else start
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that the page takes, about."""
+        frames = 0 if self._frames is None else len(self._frames) * 40
+        return len(self._data) + len(self._batches) * _INDEX_BYTES + frames
+
+    def select(self, match: Match) -> list[LogRecord]:
+        """The records that a match wants, without decoding the others where that can be told from the bytes.
+
+        Conversation ids are found in upper and in lower case; other spellings only where the long way is taken.
+        """
+        data = self._data
+        # With one conversation header for each message, none is left that cannot be attributed.
+        if match.children or data.count(_FRAMED_KEY) != sum(batch[2] for batch in self._batches):
+            return [record for record in self if route(record.headers, record.payload).meets(match)]
+        hits = self._hits(match.conversation_id)
+        if not hits:
+            return []
+        return [record for record in self._records_at(hits) if route(record.headers, record.payload).meets(match)]
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> LogRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[LogRecord]: ...
+    def __getitem__(self, index: int | slice) -> LogRecord | Sequence[LogRecord]:
+        if isinstance(index, slice):
+            first, stop, step = index.indices(self._count)
+            if step == 1 and stop > first:
+                return _Part(self, first, stop)
+            return [self[place] for place in range(first, stop, step)]
+        place = index + self._count if index < 0 else index
+        if not 0 <= place < self._count:
+            raise IndexError(index)
+        wanted = self._first + place
+        for at, base, messages, timestamp in _before(self._batches, wanted):
+            if base <= wanted < base + messages:
+                frame = at + _BATCH_BYTES
+                for _ in range(wanted - base):
+                    frame = self._after(frame)
+                return self._decode(frame, wanted, timestamp)
+        raise IndexError(index)
+
+    def _bounds(self, count: int) -> tuple[int, int]:
+        if not self._batches:
+            return self._start, 0
+        _, first, _, _ = self._batches[0]
+        _, last, messages, _ = self._batches[-1]
+        low = max(first, self._start)
+        return low, max(0, min(last + messages - low, count))
+
+    def _hits(self, conversation_id: str) -> list[int]:
+        hits: list[int] = []
+        upper = conversation_id.encode()
+        # The longer the needle, the larger the steps of the search.
+        for needle in {_FRAMED_KEY + upper, _FRAMED_KEY + upper.lower()}:
+            at = self._data.find(needle)
+            while at >= 0:
+                hits.append(at)
+                at = self._data.find(needle, at + len(needle))
+        hits.sort()
+        return hits
+
+    def _records_at(self, hits: Sequence[int]) -> list[LogRecord]:
+        """The records that contain given places of the reply."""
+        found: list[LogRecord] = []
+        data, size, lengths = self._data, len(self._data), _LENGTHS.unpack_from
+        low, high = self._first, self._first + self._count
+        starts = [batch[0] for batch in self._batches]
+        starts.append(size)
+        place, hit = 0, hits[0]
+        for number, (at, base, messages, timestamp) in enumerate(self._batches):
+            stop = starts[number + 1]
+            if hit >= stop:
+                continue
+            frame, offset = at + _BATCH_BYTES, base
+            for _ in range(messages):
+                headers, payload = lengths(data, frame + _LENGTHS_AT)
+                after = frame + _MESSAGE_BYTES + headers + payload
+                if hit < after:
+                    if low <= offset < high:
+                        found.append(self._decode(frame, offset, timestamp))
+                    while place < len(hits) and hits[place] < after:
+                        place += 1
+                    if place == len(hits):
+                        return found
+                    hit = hits[place]
+                    if hit >= stop:
+                        break
+                frame = after
+                offset += 1
+        return found
+
+    def _after(self, frame: int) -> int:
+        headers, payload = _LENGTHS.unpack_from(self._data, frame + _LENGTHS_AT)
+        return int(frame + _MESSAGE_BYTES + headers + payload)
+
+    def _decode(self, frame: int, offset: int, timestamp: int) -> LogRecord:
+        record_id, headers, payload = _MESSAGE.unpack_from(self._data, frame)
+        body = frame + _MESSAGE_BYTES
+        return LogRecord(
+            self.partition,
+            offset,
+            int.from_bytes(record_id, "little"),
+            timestamp,
+            self._data[body + payload : body + payload + headers],
+            self._data[body : body + payload],
+        )
+
+
+class _Part(Sequence[LogRecord]):
+    """A slice of a page, as lazy as the page."""
+
+    def __init__(self, page: RawPage, first: int, stop: int) -> None:
+        self._page = page
+        self._range = range(first, stop)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that the slice takes: the page's."""
+        return self._page.size_bytes
+
+    def select(self, match: Match) -> list[LogRecord]:
+        """See ``RawPage.select``."""
+        low, high = self[0].offset, self[-1].offset
+        return [record for record in self._page.select(match) if low <= record.offset <= high]
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    @overload
+    def __getitem__(self, index: int) -> LogRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[LogRecord]: ...
+    def __getitem__(self, index: int | slice) -> LogRecord | Sequence[LogRecord]:
+        if isinstance(index, slice):
+            part = self._range[index]
+            if part.step == 1 and len(part):
+                return _Part(self._page, part.start, part.stop)
+            return [self._page[place] for place in part]
+        return self._page[self._range[index]]
+
+
+def _walk_batches(data: bytes) -> list[tuple[int, int, int, int]]:
+    """Place, first offset, message count and timestamp of each batch.
+
+    Raises:
+        CodecError: a length that leaves the reply, or offsets with a gap.
+    """
+    batches: list[tuple[int, int, int, int]] = []
+    at, size, unpack, delta = _REPLY.size, len(data), _BATCH.unpack_from, _DELTA.unpack_from
+    expected = -1
+    while at < size:
+        if size - at < _BATCH_BYTES:
+            raise CodecError(f"poll reply: a batch header is cut short at {at} of {size}")
+        base, timestamp, length, messages = unpack(data, at + _BATCH_AT)
+        if length < _BATCH_BYTES + _MESSAGE_BYTES or length > size - at:
+            raise CodecError(f"poll reply: batch at {at} of {size} has the impossible length {length}")
+        # A batch that the poll cuts into keeps its base; its first message says where it begins now.
+        first = base + delta(data, at + _BATCH_BYTES + _DELTA_AT)[0]
+        if not messages or (first != expected and expected >= 0):
+            raise CodecError(f"poll reply: batch at {at} of {size} begins at offset {first}, expected is {expected}")
+        batches.append((at, first, messages, timestamp))
+        at += length
+        expected = first + messages
+    return batches
+
+
+def _before(batches: Sequence[tuple[int, int, int, int]], offset: int) -> Sequence[tuple[int, int, int, int]]:
+    """The one batch that may hold an offset, as a sequence of at most one."""
+    low, high = 0, len(batches)
+    while low < high:
+        middle = (low + high) // 2
+        if batches[middle][1] <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return batches[low - 1 : low]
+
+
+def _identifier(name: str) -> bytes:
+    data = name.encode()
+    return struct.pack("<BB", 2, len(data)) + data
