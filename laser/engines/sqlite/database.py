@@ -17,6 +17,7 @@ from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.opening import connect, open_files
 from laser.engines.sqlite.readers import Readers
 from laser.engines.sqlite.retention import Upkeep
+from laser.engines.sqlite.states import PartitionState, TopicRow, hide_expired, load_partitions
 from laser.engines.sqlite.transaction import Transaction
 from laser.engines.sqlite.writer import Writer
 from laser.errors import ClosedError
@@ -91,6 +92,20 @@ class Database:
     def upkeep(self) -> Upkeep:
         """What retention is to look at."""
         return self._writer.upkeep
+
+    def partitions(self, connection: sqlite3.Connection, topic: TopicRow) -> list[PartitionState]:
+        """The partitions of a topic without what is too old, to be called inside a read."""
+        return self.without_expired(connection, topic, load_partitions(connection, topic.id))
+
+    def without_expired(
+        self, connection: sqlite3.Connection, topic: TopicRow, parts: list[PartitionState]
+    ) -> list[PartitionState]:
+        """These partitions without what is too old; the writer is told of it."""
+        if topic.expire_micros is not None and hide_expired(
+            connection, self.path, topic, parts, self.clock.now_micros()
+        ):
+            self.upkeep.poke(topic.id)
+        return parts
 
     async def aclose(self) -> None:
         """Closes the store once everything under way is done. Calling it again waits for the same end."""

@@ -14,17 +14,14 @@ from laser.engines.sqlite.appending import append
 from laser.engines.sqlite.database import Database
 from laser.engines.sqlite.reading import read_page, read_window
 from laser.engines.sqlite.states import (
-    PartitionState,
-    TopicRow,
-    hide_expired,
     load_partition,
-    load_partitions,
     load_topic,
     load_topics,
     topic_info,
 )
 from laser.engines.sqlite.transaction import Transaction, absent
-from laser.errors import InvalidError
+from laser.engines.sqlite.writer import Unfinished
+from laser.errors import AppendIndeterminateError, InvalidError
 from laser.model.records import Appended, NewRecord
 from laser.model.topics import DURABILITIES, TopicConfig, TopicInfo
 from laser.model.window import Match, Page, Window, WindowQuery
@@ -102,23 +99,28 @@ class SqliteLog:
             return found
         return await self._database.write(lambda tx: catalog.ensure_topic(tx, stream, topic, config))
 
+    # The functions that go to the threads hold the database, not the log: a thread that is about to forget one must not
+    # be the last to know the log, or nobody would be told that it was never closed.
+
     async def topic(self, stream: str, topic: str) -> TopicInfo | None:
         """See ``Log.topic``."""
+        database = self._database
 
         def run(connection: sqlite3.Connection) -> TopicInfo | None:
             row = load_topic(connection, stream, topic)
-            return None if row is None else topic_info(row, self._partitions(connection, row))
+            return None if row is None else topic_info(row, database.partitions(connection, row))
 
-        return await self._database.read(run)
+        return await database.read(run)
 
     async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
+        database = self._database
 
         def run(connection: sqlite3.Connection) -> tuple[TopicInfo, ...]:
             rows = load_topics(connection, stream)
-            return tuple([topic_info(row, self._partitions(connection, row)) for row in rows])
+            return tuple([topic_info(row, database.partitions(connection, row)) for row in rows])
 
-        return await self._database.read(run)
+        return await database.read(run)
 
     async def append(
         self, stream: str, topic: str, records: Sequence[NewRecord], *, key: str, find_first: bool = False
@@ -131,12 +133,17 @@ class SqliteLog:
             upkeep.appended(row, written)
             return appended
 
-        return await self._database.write(run)
+        try:
+            return await self._database.write(run)
+        except Unfinished as error:
+            ids = tuple(record.id for record in records)
+            raise AppendIndeterminateError(f"topic {topic!r}: {error}", record_ids=ids) from error
 
     async def read(
         self, stream: str, topic: str, partition: int, *, start: int, limit: int, match: Match | None = None
     ) -> Page:
         """See ``Log.read``. A page of large records may hold fewer than ``limit`` (64 MB)."""
+        database = self._database
 
         def run(connection: sqlite3.Connection) -> Page:
             row = load_topic(connection, stream, topic)
@@ -145,22 +152,23 @@ class SqliteLog:
             part = load_partition(connection, row.id, partition)
             if part is None:
                 raise absent(stream, topic, partition)
-            self._hide_expired(connection, row, [part])
-            return read_page(connection, self._database.path, row, part, start=start, limit=limit, match=match)
+            database.without_expired(connection, row, [part])
+            return read_page(connection, database.path, row, part, start=start, limit=limit, match=match)
 
-        return await self._database.read(run)
+        return await database.read(run)
 
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``. An index by conversation finds the records; others are not walked."""
+        database = self._database
 
         def run(connection: sqlite3.Connection) -> Window | None:
             row = load_topic(connection, stream, topic)
             if row is None:
                 return None
-            parts = self._partitions(connection, row)
-            return Window(topic_info(row, parts), read_window(connection, self._database.path, row, parts, query))
+            parts = database.partitions(connection, row)
+            return Window(topic_info(row, parts), read_window(connection, database.path, row, parts, query))
 
-        return await self._database.read(run)
+        return await database.read(run)
 
     async def add_partitions(self, stream: str, topic: str, count: int) -> TopicInfo:
         """See ``Log.add_partitions``."""
@@ -171,10 +179,12 @@ class SqliteLog:
     async def purge(self, stream: str, topic: str) -> None:
         """See ``Log.purge``. The disk space of the records is used again, after a while."""
         await self._database.write(lambda tx: catalog.purge(tx, stream, topic))
+        self._database.upkeep.sweep()
 
     async def delete_topic(self, stream: str, topic: str) -> None:
         """See ``Log.delete_topic``. The topic's number is not used again."""
         await self._database.write(lambda tx: catalog.delete_topic(tx, stream, topic))
+        self._database.upkeep.sweep()
 
     async def describe(self) -> EngineInfo:
         """See ``Log.describe``."""
@@ -190,14 +200,3 @@ class SqliteLog:
     async def aclose(self) -> None:
         """See ``Log.aclose``."""
         await self._database.aclose()
-
-    def _partitions(self, connection: sqlite3.Connection, topic: TopicRow) -> list[PartitionState]:
-        parts = load_partitions(connection, topic.id)
-        self._hide_expired(connection, topic, parts)
-        return parts
-
-    def _hide_expired(self, connection: sqlite3.Connection, topic: TopicRow, parts: list[PartitionState]) -> None:
-        if topic.expire_micros is not None:
-            now = self._database.clock.now_micros()
-            if hide_expired(connection, self._database.path, topic, parts, now):
-                self._database.upkeep.poke(topic.id)

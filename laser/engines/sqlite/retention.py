@@ -36,7 +36,7 @@ _MARK_SWEEP: Final = "INSERT OR REPLACE INTO sweeps (key, below) VALUES (?, ?)"
 class Upkeep:
     """Remembers which topics are to be looked at and whether hidden records wait to be swept.
 
-    Used by the writer's thread; ``poke`` also by others.
+    Used by the writer's thread; ``poke`` and ``sweep`` also by others.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -53,6 +53,11 @@ class Upkeep:
         if topic_id not in self._poked:
             self._poked.add(topic_id)
             self._wake()
+
+    def sweep(self) -> None:
+        """Records were given to the sweeper."""
+        self.sweeping = True
+        self._wake()
 
     def appended(self, topic: TopicRow, size: int) -> None:
         """Notes an append of that many bytes."""

@@ -22,7 +22,7 @@ from laser.engines.sqlite.transaction import Known, PowerNeeded, Transaction
 from laser.errors import LaserError, StorageError
 from laser.ports.clock import Clock
 
-__all__ = ["Writer"]
+__all__ = ["Unfinished", "Writer"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,10 @@ _GROUP_BYTES: Final = 16 << 20
 _IDLE_SECONDS: Final = 0.5
 _SWEEP_PAUSE_SECONDS: Final = 0.005
 _LAST_LOCK_SECONDS: Final = 1.0
+
+
+class Unfinished(StorageError):
+    """The writer broke down while it worked on a call: what it wrote may or may not be there."""
 
 
 class Writer:
@@ -62,6 +66,7 @@ class Writer:
         self._gate = ForkGate()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._pending: deque[Job[Any]] = deque()
+        self._group: list[Job[Any]] = []
         self._checkpoints = Checkpoints(connection)
         self._known = Known()
         self._stopping = False
@@ -133,16 +138,15 @@ class Writer:
             return
         try:
             self._drain()
-            group: list[Job[Any]] = []
-            while self._pending and len(group) < _GROUP_JOBS:
+            while self._pending and len(self._group) < _GROUP_JOBS:
                 job = self._pending.popleft()
                 if job.claim():
-                    group.append(job)
-            while group:
+                    self._group.append(job)
+            while self._group:
                 with self._gate:
-                    done = self._transact(group)
-                self._home.post(finish, group[:done])
-                del group[:done]
+                    done = self._transact(self._group)
+                self._home.post(finish, self._group[:done])
+                del self._group[:done]
             self._checkpoint(idle=False)
         finally:
             self._lock.release()
@@ -279,6 +283,9 @@ class Writer:
         left = [job for job in self._pending if job.claim()]
         for job in left:
             job.error = self._broken()
+        for job in self._group:
+            job.error = Unfinished(f"{self._path}: the writer failed ({type(self._failure).__name__})", path=self._path)
+        left += self._group
         self._home.post(finish, [*left, self._end_job])
 
     def _broken(self) -> StorageError:
