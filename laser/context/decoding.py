@@ -49,18 +49,17 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
 class Copies:
     """Tells copies of one append: a partition's last records, in constant memory.
 
-    Copies have one id and the same headers. An id alone is not enough: callers choose ids, and two conversations can
-    choose the same one.
+    An id alone is not enough: callers choose ids, and two conversations can choose the same one.
     """
 
     def __init__(self) -> None:
-        self._offsets: dict[tuple[int, int], int] = {}
+        self._offsets: dict[tuple[str | None, int], int] = {}
 
-    def note(self, record: LogRecord) -> bool:
+    def note(self, record: LogRecord, conversation_id: str | None) -> bool:
         """Notes a record and says whether it is a copy of one shortly before it. Offsets must ascend."""
         if not record.id:
             return False
-        identity = record.id, hash(record.headers)
+        identity = conversation_id, record.id
         before = self._offsets.get(identity)
         if before is not None and record.offset - before <= COPY_DISTANCE:
             return True
