@@ -109,9 +109,13 @@ class PostgresServer(Service):
             raise RuntimeError(f"{command[0]} failed:\n{done.stdout}")
 
 
-def find_postgres() -> str | None:
-    """Why there is no PostgreSQL to test against, in one line; ``None`` where there is one."""
-    if os.environ.get("LASER_TEST_POSTGRES"):
+def find_postgres(*, own: bool = False) -> str | None:
+    """Why there is no PostgreSQL to test against, in one line; ``None`` where there is one.
+
+    Args:
+        own: whether it must be one that can be started, stopped and killed.
+    """
+    if os.environ.get("LASER_TEST_POSTGRES") and not own:
         return None
     if _find_programs() is None:
         return _NONE

@@ -52,9 +52,15 @@ class RedisServer(Service):
         ]
 
 
-def find_redis() -> str | None:
-    """Why there is no Redis to test against, in one line; ``None`` where there is one."""
-    return None if os.environ.get("LASER_TEST_REDIS") or _program() else _NONE
+def find_redis(*, own: bool = False) -> str | None:
+    """Why there is no Redis to test against, in one line; ``None`` where there is one.
+
+    Args:
+        own: whether it must be one that can be started, stopped and killed.
+    """
+    if os.environ.get("LASER_TEST_REDIS") and not own:
+        return None
+    return None if _program() else _NONE
 
 
 def run_redis(*, arguments: Sequence[str] = (), own: bool = False) -> RedisServer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from laser.errors import ConfigError
 
@@ -70,11 +70,9 @@ def parse_postgres_url(url: str) -> PostgresConfig:
     Raises:
         ConfigError: another form. The text never holds the URL, which may hold a password.
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        # Not chained: urllib's text quotes what it could not read, and that may be part of a password.
-        raise ConfigError(f"kv: the URL cannot be read; the form is {_FORM}") from None
+    parts = _split(url)
+    if parts is None:
+        raise ConfigError(f"kv: the URL cannot be read; the form is {_FORM}")
     if parts.scheme not in _SCHEMES:
         raise ConfigError(f"kv: not a PostgreSQL URL; the form is {_FORM}")
     if parts.fragment:
@@ -99,3 +97,11 @@ def parse_postgres_url(url: str) -> PostgresConfig:
         password=unquote(password) or None,
         parameters=parameters,
     )
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        # Told by None, not by an error: urllib's text quotes what it could not read, and that may be a password.
+        return None

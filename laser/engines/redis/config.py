@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from laser.errors import ConfigError
 
@@ -53,12 +53,10 @@ def parse_redis_url(url: str) -> RedisConfig:
     Raises:
         ConfigError: another form. The text never holds the URL, which may hold a password.
     """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        # Not chained: urllib's text quotes what it could not read, and that may be part of a password.
-        raise ConfigError(f"kv: its host or port cannot be read; the form is {_FORM}") from None
+    split = _split(url)
+    if split is None:
+        raise ConfigError(f"kv: the host or port of the URL cannot be read; the form is {_FORM}")
+    parts, host, port = split
     if parts.scheme not in _SCHEMES:
         raise ConfigError(f"kv: not a Redis URL; the form is {_FORM}")
     tls = _SCHEMES[parts.scheme]
@@ -84,3 +82,12 @@ def parse_redis_url(url: str) -> RedisConfig:
         tls=tls,
         **options,
     )
+
+
+def _split(url: str) -> tuple[SplitResult, str | None, int | None] | None:
+    try:
+        parts = urlsplit(url)
+        return parts, parts.hostname, parts.port
+    except ValueError:
+        # Told by None, not by an error: urllib's text quotes what it could not read, and that may be a password.
+        return None
