@@ -237,9 +237,9 @@ async def test_a_place_in_a_batch_is_named(laser: ls.Laser) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x", A + "0", "8" + A[1:], A[:-1] + "U", A[:-1] + "\n", None, 5, A.encode()])
-async def test_bad_conversation_ids_are_refused_without_io(laser: ls.Laser, value: Any) -> None:
+async def test_bad_conversation_ids_are_refused_without_io(memory_laser: ls.Laser, value: Any) -> None:
     with pytest.raises(ls.IdError) as caught:
-        laser.context(value)
+        memory_laser.context(value)
     assert caught.value.argument == "conversation_id"
 
 
