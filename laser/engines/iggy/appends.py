@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 from apache_iggy import Partitioning, SendMessage, SendMessagesResponse
@@ -16,10 +18,12 @@ from laser.engines.iggy.polls import has_records
 from laser.engines.iggy.ranges import Ranges
 from laser.engines.iggy.topics import Layout, Topics
 from laser.errors import AppendIndeterminateError, InvalidError, LaserError, LimitError, NotFoundError
-from laser.limits import MAX_BATCH_BYTES
+from laser.limits import MAX_BATCH_BYTES, MAX_PARTITIONS
 from laser.model.records import Appended, NewRecord
 
 __all__ = ["Appends"]
+
+_PATIENCE_SECONDS: Final = 5.0  # with an append that was cancelled and has no answer yet
 
 
 class _Batch(msgspec.Struct, frozen=True, gc=False):
@@ -48,8 +52,8 @@ class Appends:
         self._links = links
         self._topics = topics
         self._ranges = ranges
-        # Appends whose callers were cancelled. They may still be on their way, and a later one must not overtake them.
-        self._given_up: dict[tuple[Target, int], tuple[Link, asyncio.Future[SendMessagesResponse]]] = {}
+        # Appends on their way whose callers were cancelled, by where they go. Later ones must not overtake them.
+        self._given_up: dict[tuple[Target, int], asyncio.Future[SendMessagesResponse]] = {}
 
     async def append(
         self, target: Target, records: Sequence[NewRecord], key: str, find_first: bool, deadline: float
@@ -71,7 +75,9 @@ class Appends:
                         return _appended(found, records)
                 layout = await self._topics.layout(target, deadline)
                 batch = _batch(target, layout, key, records, messages, size, found)
-                link = await self._link(batch, deadline)
+                if self._given_up:
+                    await self._settle((target, batch.partition), deadline)
+                link = await self._links.pick(deadline)
             except NotFoundError:
                 raise
             except LaserError as error:
@@ -97,12 +103,6 @@ class Appends:
                     sent.offsets.update(found.offsets)
                 return _appended(sent, records)
 
-    async def settle(self) -> None:
-        """Waits for appends whose callers were cancelled."""
-        pending = [future for _, future in self._given_up.values() if not future.done()]
-        if pending:
-            await asyncio.wait(pending, timeout=self._links.timeout)
-
     async def _find(self, target: Target, records: Sequence[NewRecord], key: str, deadline: float) -> _Found | None:
         """Where records are already: the partition of the key that holds the most of them."""
         info = await self._topics.find(target, deadline)
@@ -119,14 +119,18 @@ class Appends:
                 break
         return best
 
-    async def _link(self, batch: _Batch, deadline: float) -> Link:
-        place = (batch.target, batch.partition)
-        held = self._given_up.get(place)
-        if held is not None:
-            if not held[1].done():
-                return held[0]  # answers come in the order of the questions, so this one waits behind it
-            del self._given_up[place]
-        return await self._links.pick(deadline)
+    async def settle(self) -> None:
+        """Waits for appends whose callers were cancelled."""
+        for place in list(self._given_up):
+            await self._settle(place, self._links.deadline())
+
+    async def _settle(self, place: tuple[Target, int], deadline: float) -> None:
+        while (answer := self._given_up.get(place)) is not None:
+            if not answer.done():
+                rest = deadline - self._links.loop.time()
+                await asyncio.wait([answer], timeout=max(0.0, min(rest, _PATIENCE_SECONDS)))
+            if self._given_up.get(place) is answer:
+                del self._given_up[place]
 
     async def _send(self, link: Link, batch: _Batch, layout: Layout, deadline: float) -> _Found:
         """Sends a batch and returns where it is.
@@ -135,15 +139,15 @@ class Appends:
             LinkBroken: no answer, none that names an offset, or the answer to another append; see ``Link.in_doubt``.
             CallExpired, DRIVER_ERRORS.
         """
-        target, partition = batch.target, batch.partition
-        future = asyncio.ensure_future(
-            link.client.send_messages(target.stream, target.topic, Partitioning.partition_id(partition), batch.messages)
+        target = batch.target
+        answer = asyncio.ensure_future(
+            link.client.send_messages(target.stream, target.topic, _partitioning(batch.partition), batch.messages)
         )
         try:
-            response = await self._links.wait(link, future, deadline, size=batch.size)
+            response = await self._links.wait(link, answer, deadline, size=batch.size)
         except asyncio.CancelledError:
-            if not future.done():
-                self._given_up[target, partition] = (link, future)
+            if not answer.done():
+                self._given_up[target, batch.partition] = answer
             raise
         confirmations = response.confirmations
         if len(confirmations) != 1:
@@ -171,6 +175,11 @@ class Appends:
         if not good:
             self._links.discard(link)
             raise LinkBroken("the answer belongs to another append")
+
+
+@lru_cache(maxsize=MAX_PARTITIONS)
+def _partitioning(partition: int) -> Partitioning:
+    return Partitioning.partition_id(partition)
 
 
 def _batch(

@@ -163,7 +163,7 @@ class Links:
             link.note(started, self.loop.time(), size)
 
     async def wait(self, link: Link, answer: asyncio.Future[T], deadline: float, *, size: int = 0) -> T:
-        """Like ``on``, for a call that is under way and goes on when the caller is cancelled."""
+        """Like ``on``, for one call of the driver that is under way, and that goes on when the caller is cancelled."""
         started = self.loop.time()
         until = self._until(started, deadline, size)
         waiter = self.loop.create_future()
