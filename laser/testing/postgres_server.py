@@ -73,7 +73,7 @@ class PostgresServer(Service):
         secret.write_text(self.password)
         user = _other_user()
         if user is not None:
-            for path in (self.directory, secret):
+            for path in (self.directory, *self.directory.iterdir()):
                 os.chown(path, *user)
         server = str(_programs() / "postgres")
         self._run(

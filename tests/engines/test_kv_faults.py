@@ -118,6 +118,10 @@ async def test_killed_under_load_nothing_acknowledged_is_lost(server: Service, s
                 continue
             acknowledged[f"{name}-{number}"] = number
 
+    async def until_more(count: int) -> None:
+        while len(acknowledged) < count:
+            await store.get(_SPACE, "key")
+
     async with anyio.create_task_group() as tasks:
         for task in range(6):
             tasks.start_soon(write, f"load-{task}")
@@ -126,8 +130,7 @@ async def test_killed_under_load_nothing_acknowledged_is_lost(server: Service, s
             await in_thread(lambda: server.restart(kill=True))
         before = len(acknowledged)
         with anyio.fail_after(_SLACK):
-            while len(acknowledged) < before + 20:
-                await anyio.sleep(0.005)
+            await until_more(before + 20)
         ending.set()
     for key, number in acknowledged.items():
         entry = await store.get(_SPACE, key)

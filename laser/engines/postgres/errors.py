@@ -52,6 +52,7 @@ _MARKS: Final[tuple[tuple[str, type[LaserError]], ...]] = (
     ("permission denied for database", AuthenticationError),
     ('database ".*" does not exist', ConfigError),
     ("invalid sslmode value|invalid [a-z_]+ value:|invalid connection option", ConfigError),
+    ('(certificate|key|CRL) file ".*" (does not exist|has )|could not (read|load) .* file', ConfigError),
     ("certificate|does not support SSL|SSL error", TransportError),
 )
 

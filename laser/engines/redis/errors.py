@@ -70,10 +70,14 @@ def translate(error: Exception, what: str, seconds: float) -> Failure:
     Args:
         what: the store in words. seconds: the deadline of a call.
     """
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error)):
-        return Failure(
-            TransportError(f"{what}: its certificate was refused ({error}); name its issuer with ?tls_ca_file=PATH")
-        )
+    for cause in _causes(error):
+        if isinstance(cause, FileNotFoundError | PermissionError):
+            return Failure(ConfigError(f"kv: a certificate or key file of the URL cannot be read ({cause})"))
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            text = f"{what}: its certificate was refused ({error}); name its issuer with ?tls_ca_file=PATH"
+            return Failure(TransportError(text))
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return Failure(TransportError(f"{what}: encryption failed ({error}); does the server speak TLS there?"))
     if isinstance(error, driver.ResponseError) and "DB index" in str(error):
         return Failure(ConfigError(f"kv: {what} does not have this database ({error})"))
     meaning = next((meaning for kind, meaning in _TABLE if isinstance(error, kind)), _OTHER)
