@@ -139,7 +139,7 @@ async def test_interrupted(tmp_path: Path) -> None:
     with start_laser("import", str(file), "--json", cwd=tmp_path, start_new_session=True) as command:
         async with ls.Laser.connect(f"embedded:{tmp_path / '.laser'}") as laser:
             with anyio.fail_after(60):
-                while sum(topic.records for topic in await laser.topics()) < 500:  # noqa: ASYNC110 (another process writes)
+                while sum(topic.records for topic in await laser.topics()) < 500:
                     await anyio.sleep(0.01)
         # As a terminal does it: the signal goes to every process of the group.
         os.killpg(command.pid, signal.SIGINT)
