@@ -17,6 +17,7 @@ from laser.model.records import NewRecord
 from laser.model.topics import TopicConfig
 from laser.model.window import Match, WindowQuery
 from laser.ports.log import Log
+from laser.testing.log_cases.base import contents
 from laser.testing.log_cases.model import TopicModel
 from laser.testing.log_cases.records import CONVERSATIONS, FOREIGN_BLOCKS, GARBAGE_BLOCKS, enveloped, record, stray
 
@@ -79,10 +80,12 @@ async def _compare(
                 records, key = step
                 done = await log.append("s", "t", records, key=key)
                 model.add(records, [(done.partition, offset) for offset in done.offsets])
+        held = [one for number in range(len(model.partitions)) for one in await contents(log, "s", "t", number)]
+        times = {(one.partition, one.offset): one.timestamp_micros for one in held}
         for query in queries:
             window = await log.window("s", "t", query)
             assert window is not None
-            model.check_window(query, window.records)
+            model.check_window(query, window.records, times)
             if query.newest is not None:
                 # Both engines keep to the hint: their clocks do not step back.
                 for partition in range(len(model.partitions)):

@@ -75,12 +75,18 @@ class MemoryLog:
         """See ``Log.append``."""
         await self._enter()
         found = self._get(stream, topic)
-        digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-        part = found.partitions[int.from_bytes(digest, "big") % len(found.partitions)]
+        number = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
+        part = found.partitions[number % len(found.partitions)]
         known: dict[int, int] = {}
         if find_first:
-            for held in reversed(part.records[-CONTEXT_READ_WINDOW:]):
-                known[held.id] = held.offset
+            ids = {record.id for record in records}
+            # Before partitions were added the key's partition was another one.
+            for size in reversed(found.sizes):
+                candidate = found.partitions[number % size]
+                newest = reversed(candidate.records[-CONTEXT_READ_WINDOW:])
+                there = {held.id: held.offset for held in newest if held.id in ids}
+                if len(there) > len(known):
+                    part, known = candidate, there
         part.last_ts = max(part.last_ts, self._clock.now_micros())
         offsets = []
         for record in records:
@@ -213,10 +219,12 @@ class _Topic:
         self.created_at = created_at
         self.retention = config.retention
         self.partitions: list[_Partition] = []
+        self.sizes: list[int] = []  # how many partitions it has had
 
     def grow(self, number: int, created_at: int) -> None:
         have = len(self.partitions)
         self.partitions += [_Partition(index, created_at) for index in range(have, have + number)]
+        self.sizes.append(have + number)
 
     def retain(self, clock: Clock) -> None:
         bounds = self.retention

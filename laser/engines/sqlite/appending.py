@@ -50,7 +50,9 @@ def append(
     part = tx.partition(row, partition_of(key, row.partitions))
     if row.durability == "power":
         tx.require_power()
-    known = _find(tx, part, records) if find_first else {}
+    known: dict[int, int] = {}
+    if find_first:
+        part, known = _find(tx, row, part, records, key)
     fresh = [record for record in records if record.id not in known] if known else records
     if part.end + len(fresh) > OFFSET_MASK:
         raise StorageError(f"{tx.path}: topic {topic!r}, partition {part.id} is full", path=tx.path)
@@ -86,7 +88,23 @@ def append(
     return row, Appended(row.stream_id, row.id, part.id, placed), written
 
 
-def _find(tx: Transaction, part: PartitionState, records: Sequence[NewRecord]) -> dict[int, int]:
+def _find(
+    tx: Transaction, topic: TopicRow, part: PartitionState, records: Sequence[NewRecord], key: str
+) -> tuple[PartitionState, dict[int, int]]:
+    """Where the records are already: the partition of the key that holds the most of them, and their offsets by id.
+
+    The key's partition was another one before partitions were added.
+    """
+    found: dict[int, int] = {}
+    for number in dict.fromkeys(partition_of(key, count) for count in reversed(tx.growth(topic))):
+        candidate = tx.partition(topic, number)
+        offsets = _offsets(tx, candidate, records)
+        if len(offsets) > len(found):
+            part, found = candidate, offsets
+    return part, found
+
+
+def _offsets(tx: Transaction, part: PartitionState, records: Sequence[NewRecord]) -> dict[int, int]:
     low = position(part.key, max(part.first, part.end - CONTEXT_READ_WINDOW))
     high = position(part.key, part.end)
     found = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import accumulate
 
 from laser.engines.sqlite.states import PartitionState, TopicRow, load_partition, load_topic
 from laser.errors import NotFoundError, StorageError
@@ -21,6 +22,7 @@ class Known:
     def __init__(self) -> None:
         self.topics: dict[tuple[str, str], TopicRow] = {}
         self.partitions: dict[tuple[int, int], PartitionState] = {}
+        self.growth: dict[int, list[int]] = {}
         self._version: int | None = None
 
     def refresh(self, connection: sqlite3.Connection) -> None:
@@ -34,6 +36,7 @@ class Known:
         """Drops what was looked up."""
         self.topics.clear()
         self.partitions.clear()
+        self.growth.clear()
 
 
 class Transaction:
@@ -103,6 +106,18 @@ class Transaction:
                 )
             self._known.partitions[topic.id, number] = state
         return state
+
+    def growth(self, topic: TopicRow) -> list[int]:
+        """How many partitions the topic has had, one number after the other up to now."""
+        counts = self._known.growth.get(topic.id)
+        if counts is None:
+            added = self.connection.execute(
+                "SELECT count(*) FROM partitions WHERE topic_id = ? GROUP BY created_at ORDER BY created_at",
+                (topic.id,),
+            )
+            counts = list(accumulate(number for (number,) in added.fetchall()))
+            self._known.growth[topic.id] = counts
+        return counts
 
     def creation_time(self) -> int:
         """A time for something new: now, but later than any given out before, whatever the clock does."""

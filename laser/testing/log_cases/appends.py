@@ -158,6 +158,15 @@ class AppendCases(LogCases):
             assert await place.append(*changed, find_first=True) == first
             assert [one.payload for one in await place.read()] == [one.payload for one in records]
 
+    async def test_find_first_looks_where_the_key_was_before_partitions_were_added(self) -> None:
+        async with self.place(partitions=1) as place:
+            keys = {f"key-{index}": batch(_CONV, 2) for index in range(16)}
+            placed = {key: await place.append(*records, key=key) for key, records in keys.items()}
+            await place.log.add_partitions(place.stream, place.topic, 3)
+            for key, records in keys.items():
+                assert await place.append(*records, key=key, find_first=True) == placed[key]
+            assert len(await place.read(0)) == 32
+
     async def test_without_find_first_an_id_can_stand_twice(self) -> None:
         async with self.place() as place:
             one = record(_CONV)

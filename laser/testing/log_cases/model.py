@@ -28,30 +28,38 @@ class TopicModel:
         for partition in self.partitions:
             partition.clear()
 
-    def check_window(self, query: WindowQuery, records: Sequence[LogRecord]) -> None:
+    def check_window(
+        self, query: WindowQuery, records: Sequence[LogRecord], times: Mapping[tuple[int, int], int]
+    ) -> None:
         """Compares the answer to a query with the rule.
 
-        A log may ignore ``newest``: it must show at least what is asked for, and nothing beyond the window.
+        A log may show more than the ``newest``, but nothing beyond the window. Records that belong to no conversation
+        must be there from the oldest of the newest on.
+
+        Args:
+            times: of every record, by partition and offset.
         """
         got = [(record.partition, record.offset, record.id) for record in records]
         assert got == sorted(got), "not by partition, then offset"
         assert len(got) == len(set(got)), "a record stands twice"
-        most, least = set(), set()
+        most, own = [], []
         for number, partition in enumerate(self.partitions):
-            left = query.newest
-            for offset in reversed(_examined(number, len(partition), query.size, query.starts, query.stops)):
+            for offset in _examined(number, len(partition), query.size, query.starts, query.stops):
                 record = partition[offset]
                 found = route(record.headers, record.payload)
-                if not _wanted(found, query.match):
-                    continue
-                most.add((number, offset, record.id))
-                if found.conversation_id is None or left is None:
-                    least.add((number, offset, record.id))
-                elif left > 0:
-                    least.add((number, offset, record.id))
-                    left -= 1
-        assert least <= set(got), f"{query}: missing {sorted(least - set(got))[:5]}"
-        assert set(got) <= most, f"{query}: not asked for {sorted(set(got) - most)[:5]}"
+                if _wanted(found, query.match):
+                    most.append((times[number, offset], number, offset, record.id))
+                    if found.conversation_id is not None:
+                        own.append(most[-1])
+        least = sorted(most)
+        if query.newest is not None and len(own) > query.newest:
+            newest = sorted(own)[len(own) - query.newest :]
+            strays = set(most) - set(own)
+            least = newest + [stray for stray in strays if newest and stray >= newest[0]]
+        missing = {entry[1:] for entry in least} - set(got)
+        assert not missing, f"{query}: missing {sorted(missing)[:5]}"
+        extra = set(got) - {entry[1:] for entry in most}
+        assert not extra, f"{query}: not asked for {sorted(extra)[:5]}"
 
     def matching(self, partition: int, start: int, match: Match | None) -> list[tuple[int, int]]:
         """(offset, id) of the records that reading on from ``start`` must show."""
