@@ -59,7 +59,8 @@ class Page(msgspec.Struct, frozen=True):
 
     Attributes:
         records: ascending by offset; only matching ones when the read had a ``Match``.
-        next: the offset to read on from. first: the first offset that the partition holds.
+        next: the offset to read on from. first: the first offset that the partition holds, or the start of the read
+            when that one is held.
         end: the offset that the partition's next record gets. The stretch is exhausted when ``next >= end``,
             never because a page was short or empty.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -18,6 +17,7 @@ from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
 from laser.model.window import Match, Page, Window, WindowQuery, window_bounds
 from laser.ports.log import Log
+from laser.wire.batches import place_of
 
 __all__ = ["TopicCache", "holds_record"]
 
@@ -211,7 +211,7 @@ class TopicCache:
             if page.next > stop:
                 if known is not None and page.next > known.offset and not holds_record(records, known.offset, known.id):
                     return False
-                records = records[: sum(1 for record in records if record.offset < stop)]
+                records = records[: place_of(records, stop)]
             pages.append((at, records))
             at = page.next
         for low, records in reversed(pages):
@@ -221,7 +221,7 @@ class TopicCache:
 
 def holds_record(records: Sequence[LogRecord], offset: int, record_id: int) -> bool:
     """Whether the record at an offset has that id. Records ascend by offset, mostly without gaps."""
-    at = bisect_left(records, offset, key=_offset)
+    at = place_of(records, offset)
     return at < len(records) and records[at].offset == offset and records[at].id == record_id
 
 
@@ -237,10 +237,6 @@ def _take_tail(stretch: Stretch, page: Page) -> bool:
         records = records[1:]
     stretch.extend(records, max(stretch.high, page.next))
     return True
-
-
-def _offset(record: LogRecord) -> int:
-    return record.offset
 
 
 def _size(stretch: Stretch) -> int:

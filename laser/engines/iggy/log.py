@@ -85,7 +85,11 @@ class IggyLog:
 
     async def topic(self, stream: str, topic: str) -> TopicInfo | None:
         """See ``Log.topic``."""
-        return await self._topics.find(self._target(stream, topic), self._links.deadline())
+        target = self._target(stream, topic)
+        info = await self._topics.find(target, self._links.deadline())
+        if info is not None:
+            self._ranges.note_size(target, info)
+        return info
 
     async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
@@ -143,7 +147,7 @@ class IggyLog:
             default_durability=default_of(keys),
             durabilities=durabilities_of(keys),
             remote=True,
-            steady_clock=False,  # each primary stamps with the clock of its own machine
+            steady_clock=_is_replicated(str(stats.iggy_server_version) if stats is not None else ""),
         )
 
     async def aclose(self) -> None:
@@ -181,6 +185,16 @@ class _Reader:
 
     async def read_range(self, info: TopicInfo, partition: int, low: int, high: int, match: Match) -> list[LogRecord]:
         return await self._ranges.records(self._target, info, partition, low, high, match, self._deadline)
+
+
+def _is_replicated(version: str) -> bool:
+    """Whether a server keeps partitions by consensus, as from 0.9 on.
+
+    Such a server stamps each batch of a partition with a time above that of the one before, on whatever node: the
+    replicas carry the last time along. Older ones stamp with the clock of the machine.
+    """
+    numbers = version.split("-")[0].split(".")[:2]
+    return len(numbers) == 2 and all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= (0, 9)
 
 
 @lru_cache(maxsize=1024)

@@ -24,10 +24,11 @@ from laser.wire.envelope import ENVELOPE_KEY
 from laser.wire.provenance import CONVERSATION_KEY
 from laser.wire.routing import route
 
-__all__ = ["Poll", "Stretch", "find_ids", "first_held", "has_records", "read_stretch"]
+__all__ = ["CONSUMER_NAME", "Poll", "Stretch", "find_ids", "first_held", "has_records", "read_stretch"]
 
 # One name for all of laser: servers keep an offset per consumer name, and this one never has any.
-_CONSUMER: Final = Consumer.Single("laser")
+CONSUMER_NAME: Final = "laser"
+_CONSUMER: Final = Consumer.Single(CONSUMER_NAME)
 _FIRST: Final = PollingStrategy.First()
 _TURN: Final = 256  # records decoded before other tasks get their turn
 

@@ -8,6 +8,7 @@ from typing import Final
 from laser.engines.iggy.errors import Target
 from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import Poll, find_ids, read_stretch
+from laser.engines.iggy.raw_polls import RawPolls
 from laser.engines.iggy.topics import Topics
 from laser.errors import NotFoundError
 from laser.limits import CONTEXT_READ_WINDOW
@@ -28,6 +29,12 @@ class Ranges:
     def __init__(self, links: Links, topics: Topics) -> None:
         self._links = links
         self._topics = topics
+        self._raw = RawPolls(links)
+        self._averages: dict[Target, int] = {}
+
+    def note_size(self, target: Target, info: TopicInfo) -> None:
+        """Takes note of how large a topic's records are, so that a page of them stays within bounds."""
+        self._averages[target] = _average(info)
 
     async def records(
         self, target: Target, info: TopicInfo, partition: int, low: int, high: int, match: Match | None, deadline: float
@@ -50,11 +57,15 @@ class Ranges:
         self, target: Target, partition: int, start: int, limit: int, match: Match | None, deadline: float
     ) -> Page:
         """A stretch from an offset on; see ``laser.ports.log``."""
+        page = await self._raw_page(target, partition, start, limit, match, deadline)
+        if page is not None:
+            return page
         info = await self._topics.find(target, deadline)
         part = _part(info, partition)
         if info is None or part is None:
             what = f"{target} does not exist" if info is None else f"{target} has no partition {partition}"
             raise NotFoundError(what, stream=target.stream, topic=target.topic)
+        self.note_size(target, info)
         at, high = max(start, part.first), part.end
         last = at + max(limit, CONTEXT_READ_WINDOW)  # a page with a match must come to an end as well
         records: list[LogRecord] = []
@@ -70,6 +81,37 @@ class Ranges:
             del records[limit:]
             at = records[-1].offset + 1
         return Page(records, at, part.first, max(part.end, at) if at > start else part.end)
+
+    async def _raw_page(
+        self, target: Target, partition: int, start: int, limit: int, match: Match | None, deadline: float
+    ) -> Page | None:
+        """The stretch read as bytes, ``None`` where that says too little: nothing there, or a start that is gone."""
+        average = self._averages.get(target)
+        if average is None or self._raw.usable is False:
+            return None
+        records: list[LogRecord] = []
+        at, end, last = start, start, start + max(limit, CONTEXT_READ_WINDOW)
+        while at < last:
+            wanted = limit if match is None else _PAGE_RECORDS
+            count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
+            raw = await self._raw.page(Poll(target, partition, at, count, deadline, count * average))
+            if raw is None or not len(raw) or raw.first != at:
+                break
+            at, end = raw.next, max(raw.current + 1, raw.next)
+            average = self._averages[target] = max(1, raw.size_bytes // len(raw))
+            if match is None:
+                return Page(raw, at, start, end)
+            records += raw.select(match)
+            # Half of what was asked for is enough: the rest of the next page would have to be read again.
+            if at >= end or len(records) >= limit // 2:
+                break
+            await asyncio.sleep(0)
+        if at == start:
+            return None
+        if len(records) > limit:
+            del records[limit:]
+            at = records[-1].offset + 1
+        return Page(records, at, start, end)
 
     async def find(
         self, target: Target, info: TopicInfo, part: PartitionInfo, ids: frozenset[int], deadline: float
@@ -105,8 +147,12 @@ def _part(info: TopicInfo | None, partition: int) -> PartitionInfo | None:
     return next((part for part in info.partitions if part.id == partition), None) if info is not None else None
 
 
+def _average(info: TopicInfo) -> int:
+    return max(1, info.size_bytes // max(1, info.records))
+
+
 def _page(info: TopicInfo, wanted: int) -> tuple[int, int]:
     # Records to ask for at once, and the bytes that they may have: about 16 MB at most, by the topic's average.
-    average = max(1, info.size_bytes // max(1, info.records))
+    average = _average(info)
     count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
     return count, count * average

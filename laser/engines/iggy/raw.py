@@ -4,13 +4,14 @@ The layout is that of Iggy 0.9: a reply is partition (u32), current offset (u64)
 are stored. A batch has a header of 256 bytes (base offset at 8, base timestamp at 16, batch length at 32, all u64;
 message count at 48, u32; the rest zero) and then messages of 48 bytes (id at 8, u128; offset delta at 24, headers
 length at 32, payload length at 36, all u32), payload and headers. All numbers are little-endian. The layout belongs
-to the server's version, so the engine uses it only after it has read the same records both ways (``raw_check``).
+to the server's version, so the engine uses it only after it has read the same records both ways (``raw_polls``).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, overload
 
@@ -21,9 +22,9 @@ from laser.wire.blocks import STRING
 from laser.wire.provenance import CONVERSATION_KEY
 from laser.wire.routing import route
 
-__all__ = ["POLL_CODE", "RawPage", "poll_body"]
+__all__ = ["POLL_COMMAND", "RawPage", "poll_body"]
 
-POLL_CODE: Final = 100
+POLL_COMMAND: Final = 100
 
 _REPLY: Final = struct.Struct("<IQI")
 _BATCH: Final = struct.Struct("<QQ8xQ8xI")
@@ -62,7 +63,7 @@ class RawPage(Sequence[LogRecord]):
 
     Attributes:
         partition: as the reply says. current: the partition's last offset, likewise.
-        next: the offset after the last record.
+        first, next: the offset of the first record, and the one after the last; both ``start`` when there is none.
 
     Raises:
         CodecError: the bytes do not fit the layout.
@@ -73,17 +74,16 @@ class RawPage(Sequence[LogRecord]):
             raise CodecError(f"poll reply: {len(reply)} bytes are too few")
         self.partition, self.current, _ = _REPLY.unpack_from(reply)
         self._data = reply
-        self._frames: list[int] | None = None
+        self._known: tuple[int, list[int]] | None = None
         self._start = start
         self._batches = _walk_batches(reply)
-        self._first, self._count = self._bounds(count)
-        self.next = self._first + self._count if self._count else start
+        self.first, self._count = self._bounds(count)
+        self.next = self.first + self._count
 
     @property
     def size_bytes(self) -> int:
         """Memory that the page takes, about."""
-        frames = 0 if self._frames is None else len(self._frames) * 40
-        return len(self._data) + len(self._batches) * _INDEX_BYTES + frames
+        return len(self._data) + len(self._batches) * _INDEX_BYTES
 
     def select(self, match: Match) -> list[LogRecord]:
         """The records that a match wants, without decoding the others where that can be told from the bytes.
@@ -115,14 +115,22 @@ class RawPage(Sequence[LogRecord]):
         place = index + self._count if index < 0 else index
         if not 0 <= place < self._count:
             raise IndexError(index)
-        wanted = self._first + place
-        for at, base, messages, timestamp in _before(self._batches, wanted):
-            if base <= wanted < base + messages:
-                frame = at + _BATCH_BYTES
-                for _ in range(wanted - base):
-                    frame = self._after(frame)
-                return self._decode(frame, wanted, timestamp)
-        raise IndexError(index)
+        wanted = self.first + place
+        batch = self._batches[bisect_right(self._batches, wanted, key=_first_offset) - 1]
+        return self._decode(self._frames_of(batch)[wanted - batch[1]], wanted, batch[3])
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        low, high = self.first, self.next
+        for batch in self._batches:
+            _, base, messages, timestamp = batch
+            if base + messages > low and base < high:
+                for offset, frame in enumerate(self._frames_of(batch), base):
+                    if low <= offset < high:
+                        yield self._decode(frame, offset, timestamp)
+
+    def place_of(self, offset: int) -> int:
+        """See ``SelectableRecords.place_of``."""
+        return min(max(0, offset - self.first), self._count)
 
     def _bounds(self, count: int) -> tuple[int, int]:
         if not self._batches:
@@ -148,7 +156,7 @@ class RawPage(Sequence[LogRecord]):
         """The records that contain given places of the reply."""
         found: list[LogRecord] = []
         data, size, lengths = self._data, len(self._data), _LENGTHS.unpack_from
-        low, high = self._first, self._first + self._count
+        low, high = self.first, self.first + self._count
         starts = [batch[0] for batch in self._batches]
         starts.append(size)
         place, hit = 0, hits[0]
@@ -174,9 +182,17 @@ class RawPage(Sequence[LogRecord]):
                 offset += 1
         return found
 
-    def _after(self, frame: int) -> int:
-        headers, payload = _LENGTHS.unpack_from(self._data, frame + _LENGTHS_AT)
-        return int(frame + _MESSAGE_BYTES + headers + payload)
+    def _frames_of(self, batch: tuple[int, int, int, int]) -> list[int]:
+        """Where the messages of a batch begin. Kept for the last batch asked for: neighbours are asked for next."""
+        if self._known is None or self._known[0] != batch[0]:
+            frames: list[int] = []
+            frame, data, lengths = batch[0] + _BATCH_BYTES, self._data, _LENGTHS.unpack_from
+            for _ in range(batch[2]):
+                frames.append(frame)
+                headers, payload = lengths(data, frame + _LENGTHS_AT)
+                frame += _MESSAGE_BYTES + headers + payload
+            self._known = (batch[0], frames)
+        return self._known[1]
 
     def _decode(self, frame: int, offset: int, timestamp: int) -> LogRecord:
         record_id, headers, payload = _MESSAGE.unpack_from(self._data, frame)
@@ -205,8 +221,12 @@ class _Part(Sequence[LogRecord]):
 
     def select(self, match: Match) -> list[LogRecord]:
         """See ``RawPage.select``."""
-        low, high = self[0].offset, self[-1].offset
-        return [record for record in self._page.select(match) if low <= record.offset <= high]
+        low, high = self._page.first + self._range.start, self._page.first + self._range.stop
+        return [record for record in self._page.select(match) if low <= record.offset < high]
+
+    def place_of(self, offset: int) -> int:
+        """See ``SelectableRecords.place_of``."""
+        return min(max(0, self._page.place_of(offset) - self._range.start), len(self._range))
 
     def __len__(self) -> int:
         return len(self._range)
@@ -222,6 +242,10 @@ class _Part(Sequence[LogRecord]):
                 return _Part(self._page, part.start, part.stop)
             return [self._page[place] for place in part]
         return self._page[self._range[index]]
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        low, high = self._page.first + self._range.start, self._page.first + self._range.stop
+        return (record for record in self._page if low <= record.offset < high)
 
 
 def _walk_batches(data: bytes) -> list[tuple[int, int, int, int]]:
@@ -249,16 +273,8 @@ def _walk_batches(data: bytes) -> list[tuple[int, int, int, int]]:
     return batches
 
 
-def _before(batches: Sequence[tuple[int, int, int, int]], offset: int) -> Sequence[tuple[int, int, int, int]]:
-    """The one batch that may hold an offset, as a sequence of at most one."""
-    low, high = 0, len(batches)
-    while low < high:
-        middle = (low + high) // 2
-        if batches[middle][1] <= offset:
-            low = middle + 1
-        else:
-            high = middle
-    return batches[low - 1 : low]
+def _first_offset(batch: tuple[int, int, int, int]) -> int:
+    return batch[1]
 
 
 def _identifier(name: str) -> bytes:

@@ -33,7 +33,8 @@ class ReadCases(LogCases):
                 assert offsets == list(range(start, start + len(offsets)))
                 assert 1 <= len(offsets) <= 3
                 assert page.next == offsets[-1] + 1
-                assert (page.first, page.end) == (0, 10)
+                assert page.first in (0, start)
+                assert page.end == 10
 
     @pytest.mark.parametrize("start", [3, 4, 1_000, 2**63])
     async def test_at_and_past_the_end_a_page_is_empty(self, start: int) -> None:
