@@ -13,12 +13,9 @@ from laser.model.provenance import Provenance
 from laser.model.records import NewRecord
 from laser.model.topics import AgentTopic
 from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
-from laser.wire.provenance import encode_provenance
+from laser.wire.provenance import EVERYONE, encode_provenance
 
 __all__ = ["build_provenance", "build_record", "with_lineage"]
-
-_EVERYONE = "*"
-
 
 def build_provenance(conversation_id: str, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
     """The provenance of an append in a conversation.
@@ -44,7 +41,7 @@ def build_provenance(conversation_id: str, topic: str, agent: str | None, proven
         raise InvalidError(f"agent: {agent!r}, but provenance names {provenance.agent!r}", argument="agent")
     target = provenance.target_agent_id
     if target is None and topic == AgentTopic.Sessions:
-        target = _EVERYONE
+        target = EVERYONE
     return msgspec.structs.replace(
         provenance,
         conversation_id=conversation_id,
@@ -88,5 +85,5 @@ def _check_provenance(value: object) -> None:
 
 @lru_cache(maxsize=4096)
 def _plain(conversation_id: str, topic: str, agent: str | None) -> Provenance:
-    target = _EVERYONE if topic == AgentTopic.Sessions else None
+    target = EVERYONE if topic == AgentTopic.Sessions else None
     return Provenance(conversation_id=conversation_id, agent=agent, target_agent_id=target)

@@ -15,7 +15,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
         parent_conversation_id: the conversation that started this one.
         root_conversation_id: the first conversation of the tree.
         agent: the name of the agent that wrote the record.
-        target_agent_id: the agent it is meant for; ``*`` for all.
+        target_agent_id: the agent it is meant for; ``*`` for all, which a read shows as ``None``.
         causal_parent: the record that caused this one, as ``partition:offset``.
         idempotency_key: the caller's own key for "this very piece of work".
         correlation_id: ties a request to its answers.

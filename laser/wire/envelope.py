@@ -19,8 +19,9 @@ __all__ = ["ENVELOPE_KEY", "decode_envelope", "envelope_provenance", "is_envelop
 ENVELOPE_KEY: Final = b"agdx.av"
 _VERSION: Final = (1).to_bytes(4, "little")
 _KINDS: Final = frozenset({"command", "response", "event", "status", "error", "chunk"})
-_IDS: Final = ("record", "conversation", "correlation", "cause")
+_IDS: Final = ("record", "conversation", "parent", "root", "correlation", "cause")
 _TEXTS: Final = ("kind", "source", "target", "operation", "idempotency_key")
+_USAGE: Final = ("input_tokens", "output_tokens")
 _REQUIRED: Final = ("kind", "record", "conversation", "source")
 
 
@@ -68,19 +69,35 @@ def decode_envelope(payload: bytes) -> dict[str, Any]:
             if not isinstance(data, bytes) or len(data) != 16:
                 raise CodecError(f"envelope: {field} is not 16 bytes")
             envelope[field] = ulid_text(int.from_bytes(data, "big"))
-    deadline = envelope.get("deadline_micros")
-    if deadline is not None and (type(deadline) is not int or not 0 <= deadline < 2**64):
-        raise CodecError("envelope: deadline_micros is not an unsigned 64-bit number")
+    if envelope.get("deadline_micros") is not None:
+        _check_unsigned(envelope, "deadline_micros", "deadline_micros")
+    if "usage" in envelope:
+        usage = envelope["usage"]
+        if not isinstance(usage, dict):
+            raise CodecError("envelope: usage is not a map")
+        for field in _USAGE:
+            _check_unsigned(usage, field, f"usage.{field}")
     return envelope
+
+
+def _check_unsigned(fields: Mapping[str, Any], field: str, path: str) -> None:
+    value = fields.get(field)
+    if type(value) is not int or not 0 <= value < 2**64:
+        raise CodecError(f"envelope: {path} is not an unsigned 64-bit number")
 
 
 def envelope_provenance(envelope: Mapping[str, Any]) -> Provenance:
     """The provenance of a record that carries this envelope."""
+    usage = envelope.get("usage", {})
     return Provenance(
         conversation_id=envelope["conversation"],
+        parent_conversation_id=envelope.get("parent"),
+        root_conversation_id=envelope.get("root"),
         agent=envelope["source"],
         target_agent_id=envelope.get("target"),
         correlation_id=envelope.get("correlation"),
         idempotency_key=envelope.get("idempotency_key"),
         deadline_micros=envelope.get("deadline_micros"),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
     )

@@ -16,17 +16,28 @@ from laser.model.ids import parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.wire.blocks import FLOAT64, STRING, UINT64, Header, decode_block, encode_block
 
-__all__ = ["CONVERSATION_KEY", "MAX_CACHED_BLOCK", "decode_provenance", "encode_provenance", "read_conversations"]
+__all__ = [
+    "CONVERSATION_KEY",
+    "EVERYONE",
+    "MAX_CACHED_BLOCK",
+    "decode_provenance",
+    "encode_provenance",
+    "read_conversations",
+]
+
+EVERYONE: Final = "*"
+"""The target of a record that is for everybody."""
 
 CONVERSATION_KEY: Final = b"gen_ai.conversation.id"
 _PARENT_KEY: Final = b"agdx.parent_conv"
 _ROOT_KEY: Final = b"agdx.root_conv"
 
 # Header key -> field, in the order of the keys: that is the order in which blocks hold them.
+_TARGET_KEY: Final = b"agdx.to"
 _TEXT: Final = {
     b"agdx.corr": "correlation_id",
     b"agdx.idem": "idempotency_key",
-    b"agdx.to": "target_agent_id",
+    _TARGET_KEY: "target_agent_id",
     b"gen_ai.agent.id": "agent",
 }
 _IDS: Final = {
@@ -136,7 +147,10 @@ def _decode(block: bytes) -> Provenance:
         if header.key_kind != STRING:
             continue
         if key in _TEXT:
-            fields[_TEXT[key]] = _read_text(header)
+            text = _read_text(header)
+            # A record for everybody has no target, as laser-sdk reads it.
+            if key != _TARGET_KEY or text != EVERYONE:
+                fields[_TEXT[key]] = text
         elif key in _IDS:
             fields[_IDS[key]] = _read_id(header)
         elif key in _UNSIGNED:

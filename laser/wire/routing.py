@@ -43,7 +43,8 @@ def route(headers: bytes, payload: bytes) -> Route:
     if found is UNATTRIBUTED and ENVELOPE_KEY in headers:
         try:
             if is_envelope(headers):
-                return Route(decode_envelope(payload)["conversation"])
+                envelope = decode_envelope(payload)
+                return Route(envelope["conversation"], envelope.get("parent"), envelope.get("root"))
         except (ProvenanceError, CodecError):
             return UNATTRIBUTED
     return found
