@@ -64,7 +64,7 @@ def test_append_and_fetch(shell: Shell) -> None:
     assert first["text"] == "Grüße 👋"
     assert first["record_id"] == receipt["id"]
     assert (first["partition"], first["offset"]) == (receipt["partition"], 0)
-    assert first["provenance"] == {"conversation_id": ID, "agent": "user", "target_agent_id": "*"}
+    assert first["provenance"] == {"conversation_id": ID, "agent": "user"}
     assert second["payload_base64"] == "ZnJvbSD/IHN0ZGluCg=="
     assert second["offset"] == 1
 

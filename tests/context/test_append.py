@@ -7,6 +7,7 @@ import pytest
 
 import laser as ls
 from laser.model.records import LogRecord
+from laser.wire.blocks import decode_block
 from tests.context.logs import SESSIONS, port, put_raw
 from tests.context.making import payloads
 
@@ -26,7 +27,7 @@ async def test_a_receipt_names_the_place_of_the_message(laser: ls.Laser) -> None
     assert (receipt.stream_id, receipt.topic_id) == (message.stream_id, message.topic_id)
     assert (receipt.stream_id, receipt.topic_id) == (info.stream_id, info.topic_id)
     assert message.timestamp_micros > 1_600_000_000_000_000
-    assert message.provenance == ls.Provenance(conversation_id=A, agent="planner", target_agent_id="*")
+    assert message.provenance == ls.Provenance(conversation_id=A, agent="planner")
     assert message.envelope is None
 
 
@@ -85,6 +86,18 @@ async def test_all_of_provenance_comes_back(laser: ls.Laser) -> None:
     assert message.provenance == ls.Provenance(**{**fields, "conversation_id": A, "root_conversation_id": B})
 
 
+async def test_a_message_without_a_target_is_for_everybody_on_the_sessions_topic(laser: ls.Laser) -> None:
+    given = {"none": None, "all": ls.Provenance(target_agent_id="*"), "one": ls.Provenance(target_agent_id="b")}
+    for topic, stamped in ((SESSIONS, [b"*", b"*", b"b"]), ("agent.audit", [None, b"*", b"b"])):
+        for provenance in given.values():
+            receipt = await laser.context(A).append(topic, b"x", provenance=provenance)
+        page = await port(laser).read(laser.stream, topic, receipt.partition, start=0, limit=10)
+        headers = [{one.key: one.value for one in decode_block(record.headers)} for record in page.records]
+        assert [one.get(b"agdx.to") for one in headers] == stamped
+        read = await laser.context(A).fetch(topics=[topic])
+        assert [one.provenance.target_agent_id for one in read] == [None, None, "b"]
+
+
 async def test_agents_and_targets(laser: ls.Laser) -> None:
     scope = laser.context(A.lower())
     assert scope.conversation == A
@@ -94,7 +107,7 @@ async def test_agents_and_targets(laser: ls.Laser) -> None:
     await scope.append("agent.audit", b"4", provenance=ls.Provenance(agent="c"))
     await scope.append("agent.audit", b"5")
     said = [(one.provenance.agent, one.provenance.target_agent_id) for one in await scope.fetch(topics=[SESSIONS])]
-    assert said == [(None, "*"), ("a", "b"), ("a", "*")]
+    assert said == [(None, None), ("a", "b"), ("a", None)]
     said = [(one.provenance.agent, one.provenance.target_agent_id) for one in await scope.fetch(topics=["agent.audit"])]
     assert said == [("c", None), (None, None)]
 

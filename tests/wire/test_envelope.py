@@ -22,12 +22,15 @@ FIELDS: dict[str, Any] = {
     "conversation": ulid_bytes(B),
     "source": "planner",
     "target": "worker",
+    "parent": ulid_bytes(C),
+    "root": ulid_bytes(D),
     "correlation": ulid_bytes(C),
     "cause": ulid_bytes(D),
     "operation": "op",
     "idempotency_key": "k1",
     "deadline_micros": 123_456,
     "metadata": {"k": "v"},
+    "usage": {"input_tokens": 3, "output_tokens": 4},
 }
 
 
@@ -59,14 +62,18 @@ def test_a_damaged_block_that_speaks_of_an_envelope_is_refused() -> None:
 
 def test_ids_become_text_and_the_rest_stays() -> None:
     read = decode_envelope(encode_cbor(FIELDS))
-    assert read == {**FIELDS, "record": A, "conversation": B, "correlation": C, "cause": D}
+    assert read == {**FIELDS, "record": A, "conversation": B, "parent": C, "root": D, "correlation": C, "cause": D}
     assert envelope_provenance(read) == ls.Provenance(
         conversation_id=B,
+        parent_conversation_id=C,
+        root_conversation_id=D,
         agent="planner",
         target_agent_id="worker",
         correlation_id=C,
         idempotency_key="k1",
         deadline_micros=123_456,
+        input_tokens=3,
+        output_tokens=4,
     )
 
 
@@ -89,6 +96,15 @@ def test_known_fields_of_a_wrong_type(field: str, value: object) -> None:
         return
     with pytest.raises(ls.CodecError, match=field if field != "kind" else "kind"):
         decode_envelope(encode_cbor({**FIELDS, field: value}))
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [{}, {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": -1}, {"input_tokens": 1.0, "output_tokens": 1}],
+)
+def test_usage_has_both_counts(usage: object) -> None:
+    with pytest.raises(ls.CodecError, match=r"usage\."):
+        decode_envelope(encode_cbor({**FIELDS, "usage": usage}))
 
 
 @pytest.mark.parametrize("value", [5, [1], "text", None, {1: 2}, {b"kind": "event"}])

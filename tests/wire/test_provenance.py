@@ -20,7 +20,9 @@ ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 OWN = Header(b"gen_ai.conversation.id", STRING, ID.encode())
 
 _ids = st.integers(0, 2**128 - 1).map(ulid_text)
-_texts = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20)
+_texts = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(
+    lambda text: text != "*"
+)
 _numbers = st.integers(0, 2**64 - 1)
 _positions = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)).map(lambda at: f"{at[0]}:{at[1]}")
 
@@ -240,6 +242,11 @@ def test_known_headers_with_impossible_values_make_the_record_undecodable(header
     with pytest.raises(ls.ProvenanceError) as caught:
         _read(header)
     assert caught.value.header == header.key.decode()
+
+
+def test_a_target_of_all_is_no_target() -> None:
+    assert _read(Header(b"agdx.to", STRING, b"*")) == ls.Provenance(conversation_id=ID)
+    assert _read(Header(b"agdx.to", STRING, b"**")).target_agent_id == "**"
 
 
 def test_foreign_headers_are_ignored() -> None:

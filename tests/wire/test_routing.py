@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import laser as ls
 from laser.context.decoding import decode_record
+from laser.model.ids import ulid_bytes
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match
@@ -37,7 +38,10 @@ _envelope = {
     "conversation": bytes.fromhex("01563e3ab5d3d6764c61efb99302bd5b"),
     "source": "s",
 }
-_payloads = st.sampled_from([b"x", EMPTY_PAYLOAD, encode_cbor(_envelope), encode_cbor({**_envelope, "kind": "no"})])
+_child = {**_envelope, "parent": ulid_bytes(B), "root": ulid_bytes(C)}
+_payloads = st.sampled_from(
+    [b"x", EMPTY_PAYLOAD, encode_cbor(_envelope), encode_cbor(_child), encode_cbor({**_envelope, "kind": "no"})]
+)
 
 
 @given(_headers, _payloads, st.binary(max_size=3))
@@ -71,6 +75,12 @@ def test_children_are_met_by_parent_or_root_only_when_asked_for() -> None:
     assert child.meets(Match(C, children=True))
     assert not Route(A).meets(Match(B, children=True))
     assert UNATTRIBUTED.meets(Match(A))
+
+
+def test_an_envelope_without_headers_names_its_parents_itself() -> None:
+    said = route(encode_block([AV]), encode_cbor(_child))
+    assert (said.parent_conversation_id, said.root_conversation_id) == (B, C)
+    assert said.meets(Match(B, children=True))
 
 
 def test_a_child_that_cannot_be_attributed_is_no_child() -> None:
