@@ -44,8 +44,9 @@ class Log(Protocol):
 
     **Partition.** Records appended with one key go to one partition, until partitions are added.
 
-    **Time.** Each record gets the broker's clock. Engines of one machine never let it go back within a partition;
-    a cluster may (``WindowQuery.newest`` says what follows).
+    **Time.** Each record gets the broker's clock. Engines of one machine give each append a later time than every
+    append before it, to whatever topic; the records of one append share theirs. On a server times can be equal, and
+    on a cluster they can step back (``WindowQuery.newest`` says what follows).
 
     **Durability.** When ``append`` returns, its records survive what the topic's durability says, and every later
     read sees them. When it raises ``AppendIndeterminateError`` or is cancelled they may or may not be there, all or

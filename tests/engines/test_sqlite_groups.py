@@ -245,7 +245,8 @@ async def test_expired_records_leave_the_file(tmp_path: Path) -> None:
         await log.append(STREAM, TOPIC, [record(b"later")], key="k")
         clock.micros = 11 * _HOUR
         (held,) = await contents(log, STREAM, TOPIC, 0)
-        assert (held.offset, held.timestamp_micros) == (1_802, 11 * _HOUR), "time does not go back over retention"
+        assert held.offset == 1_802
+        assert held.timestamp_micros > 11 * _HOUR, "time does not go back over retention"
 
 
 async def test_size_takes_the_oldest_of_all_partitions(tmp_path: Path) -> None:

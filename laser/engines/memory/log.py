@@ -40,6 +40,7 @@ class MemoryLog:
         self._streams: dict[str, _Stream] = {}
         self._ids = count(1)
         self._created_at = 0
+        self._last_ts = 0
 
     async def ensure_topic(self, stream: str, topic: str, config: TopicConfig) -> TopicInfo:
         """See ``Log.ensure_topic``. ``UnsupportedError`` for any durability but ``memory``."""
@@ -87,13 +88,14 @@ class MemoryLog:
                 there = {held.id: held.offset for held in newest if held.id in ids}
                 if len(there) > len(known):
                     part, known = candidate, there
-        part.last_ts = max(part.last_ts, self._clock.now_micros())
+        # Later than any append before it, to whatever topic: readers merge by time, and what was read stays read.
+        self._last_ts = max(self._last_ts + 1, self._clock.now_micros())
         offsets = []
         for record in records:
             offset = known.get(record.id)
             if offset is None:
                 offset = part.end
-                held = LogRecord(part.id, offset, record.id, part.last_ts, record.headers, record.payload)
+                held = LogRecord(part.id, offset, record.id, self._last_ts, record.headers, record.payload)
                 part.add(held)
             offsets.append(offset)
         found.retain(self._clock)
@@ -267,7 +269,6 @@ class _Partition:
         self.id = number
         self.created_at = created_at
         self.first = 0
-        self.last_ts = 0
         self.size = 0
         self.records: list[LogRecord] = []
 

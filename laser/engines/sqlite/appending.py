@@ -57,8 +57,8 @@ def append(
     if part.end + len(fresh) > OFFSET_MASK:
         raise StorageError(f"{tx.path}: topic {topic!r}, partition {part.id} is full", path=tx.path)
 
-    # One batch has one time, and the whole partition has times that never go back.
-    ts = max(tx.now, part.last_ts)
+    # One batch has one time, which no other append of any partition has.
+    ts = tx.stamp(part.last_ts) if fresh else part.last_ts
     start, total = position(part.key, part.end), part.total
     rows = []
     for pos, record in enumerate(fresh, start):

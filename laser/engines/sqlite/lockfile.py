@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
+from zlib import crc32
 
 from laser.engines._fork import call_in_child
 
@@ -17,6 +19,10 @@ else:
 
 __all__ = ["LockFile"]
 
+T = TypeVar("T")
+
+_MARK: Final = struct.Struct("<QI")
+_MARK_AT: Final = 16
 _FIRST_PAUSE: Final = 50e-6
 _LONGEST_PAUSE: Final = 2e-3
 
@@ -51,6 +57,30 @@ class LockFile:
                 msvcrt.locking(self._fd, msvcrt.LK_UNLCK, 1)
             else:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def mark(self) -> int:
+        """The number that a holder of the lock left in the file; 0 where there is none that makes sense."""
+        data = self._at_mark(lambda fd: os.read(fd, _MARK.size))
+        if len(data) != _MARK.size:
+            return 0
+        value, check = _MARK.unpack(data)
+        number: int = value
+        return number if check == crc32(data[:8]) else 0
+
+    def set_mark(self, value: int) -> None:
+        """Leaves a number, unsigned 64 bits, for the next holders of the lock."""
+        data = value.to_bytes(8, "little")
+        self._at_mark(lambda fd: os.write(fd, data + crc32(data).to_bytes(4, "little")))
+
+    def _at_mark(self, call: Callable[[int], T]) -> T:
+        if self._fd is None:
+            raise ValueError("the lock file was closed")
+        os.lseek(self._fd, _MARK_AT, os.SEEK_SET)
+        try:
+            return call(self._fd)
+        finally:
+            # Where locks cover bytes, as on Windows, the one at the file's position is meant.
+            os.lseek(self._fd, 0, os.SEEK_SET)
 
     def close(self) -> None:
         """Closes the file, and with it gives the lock up. Calling it again does nothing."""

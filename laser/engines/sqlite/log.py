@@ -59,7 +59,8 @@ class SqliteLog:
     takes at most the newest ones, and none from between others. ``power``: ``append`` returns when the record is on the
     disk. ``memory`` is kept as asked and gets what ``process`` gets.
 
-    **Time.** A record's time is the clock's, but never below that of the record before it in its partition.
+    **Time.** A record's time is the clock's, but later than that of every append before it in the whole log; the
+    records of one batch share theirs. After a clock that ran ahead was set back, times go on from where they were.
 
     **Groups.** Appends that come while another commit is under way are committed together. Each of them is still all
     or none, and the failure of one leaves the others alone.

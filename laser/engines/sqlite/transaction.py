@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from itertools import accumulate
 
+from laser.engines.sqlite.stamps import Stamps
 from laser.engines.sqlite.states import PartitionState, TopicRow, load_partition, load_topic
 from laser.errors import NotFoundError, StorageError
 from laser.ports.clock import Clock
@@ -47,12 +48,15 @@ class Transaction:
 
     Args:
         power: whether the commit waits for the disk. known: to be forgotten when the transaction is rolled back.
+        stamps: where records get their times.
 
     Attributes:
         connection: for statements. path: the database file. written: bytes written so far, for the group's bound.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str, clock: Clock, power: bool, known: Known) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, clock: Clock, power: bool, known: Known, stamps: Stamps
+    ) -> None:
         self.connection = connection
         self.path = path
         self.written = 0
@@ -61,6 +65,7 @@ class Transaction:
         self._clock = clock
         self._now: int | None = None
         self._known = known
+        self._stamps = stamps
 
     @property
     def now(self) -> int:
@@ -68,6 +73,14 @@ class Transaction:
         if self._now is None:
             self._now = self._clock.now_micros()
         return self._now
+
+    def stamp(self, newest: int) -> int:
+        """The time of one append: the clock's, but later than any given out before.
+
+        Args:
+            newest: the time of the partition's last record.
+        """
+        return self._stamps.next(self.now, newest)
 
     def require_power(self) -> None:
         """Makes sure that the commit waits for the disk.

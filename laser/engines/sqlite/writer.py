@@ -18,6 +18,7 @@ from laser.engines.sqlite.checkpoints import Checkpoints
 from laser.engines.sqlite.errors import locked, translate
 from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.retention import Upkeep
+from laser.engines.sqlite.stamps import Stamps
 from laser.engines.sqlite.transaction import Known, PowerNeeded, Transaction
 from laser.errors import LaserError, StorageError
 from laser.ports.clock import Clock
@@ -69,6 +70,7 @@ class Writer:
         self._group: list[Job[Any]] = []
         self._checkpoints = Checkpoints(connection)
         self._known = Known()
+        self._stamps = Stamps(lock)
         self._stopping = False
         self._power = False
         self._failure: BaseException | None = None
@@ -176,7 +178,7 @@ class Writer:
                 job.error = translate(error, self._path, self._timeout)
             return len(group)
         try:
-            tx = Transaction(db, self._path, self._clock, self._power, self._known)
+            tx = Transaction(db, self._path, self._clock, self._power, self._known, self._stamps)
             for job in group:
                 done += 1
                 changes = db.total_changes
@@ -191,6 +193,7 @@ class Writer:
                         raise _Spoilt from error
                 if tx.written >= _GROUP_BYTES:
                     break
+            self._stamps.keep()
             db.execute("COMMIT")
         except PowerNeeded:
             self._roll_back()
@@ -218,6 +221,7 @@ class Writer:
         self._checkpoints.set_power(self._power)
         self._connection.execute("BEGIN IMMEDIATE")
         self._known.refresh(self._connection)
+        self._stamps.refresh()
 
     def _roll_back(self) -> None:
         self._known.forget()

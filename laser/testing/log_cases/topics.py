@@ -223,7 +223,8 @@ class TopicCases(LogCases):
             await place.log.purge(place.stream, place.topic)
             self.set_clock(9 * _HOUR)
             await place.append(record(_CONV))
-            assert [one.timestamp_micros for one in await place.read()] == [10 * _HOUR]
+            (after,) = await place.read()
+            assert after.timestamp_micros >= 10 * _HOUR
 
     async def test_records_of_age_are_not_shown(self) -> None:
         self.set_clock(10 * _HOUR)
