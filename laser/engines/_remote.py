@@ -99,7 +99,8 @@ class Remote(Generic[C]):
 
         Args:
             repeatable: whether doing it twice is as good as once.
-            patient: whether to wait for a server that cannot be reached now.
+            patient: whether to wait for a server that cannot be reached now. One that says it is not ready yet is
+                waited for in any case.
 
         Raises:
             ClosedError, DeadlineError: see ``KeyValue``. Else what ``translate`` makes of the driver's errors.
@@ -174,7 +175,7 @@ class Remote(Generic[C]):
             except self.driver.errors as error:
                 failure = self.driver.translate(error)
                 again = isinstance(failure.error, DisconnectedError) and (repeatable or failure.refused or not sent)
-                if not (again and patient and call.pause(pause)):
+                if not (again and (patient or failure.refused) and call.pause(pause)):
                     raise failure.error from error
             pause = min(2 * pause, _LONGEST_PAUSE)
 

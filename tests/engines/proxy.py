@@ -21,6 +21,7 @@ class Proxy:
         self.answered = 0
         self._moving = threading.Event()
         self._moving.set()
+        self._stalled: list[threading.Event] = []
         self._ending = False
         self._budget: int | None = None
         self._lock = threading.Lock()
@@ -36,6 +37,13 @@ class Proxy:
 
     def thaw(self) -> None:
         """Goes on with what was held back."""
+        self._moving.set()
+
+    def stall(self) -> None:
+        """Passes nothing on for the connections there are, ever again, and everything for new ones."""
+        self._moving.clear()
+        self._stalled.append(self._moving)
+        self._moving = threading.Event()
         self._moving.set()
 
     def cut(self) -> None:
@@ -59,7 +67,8 @@ class Proxy:
         self._ending = True
         self._listener.close()
         self.cut()
-        self._moving.set()
+        for gate in (self._moving, *self._stalled):
+            gate.set()
         for thread in self._threads:
             thread.join()
 
@@ -85,13 +94,13 @@ class Proxy:
             server.settimeout(None)
             with self._lock:
                 self._open |= {client, server}
-            self._start(self._pump, client, server, False)
-            self._start(self._pump, server, client, True)
+            self._start(self._pump, client, server, False, self._moving)
+            self._start(self._pump, server, client, True, self._moving)
 
-    def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, answers: bool, gate: threading.Event) -> None:
         try:
             while data := source.recv(65_536):
-                self._moving.wait()
+                gate.wait()
                 if answers:
                     data, enough = self._spend(data)
                     sink.sendall(data)

@@ -204,6 +204,28 @@ async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, p
     await store.aclose()
 
 
+async def test_connections_that_went_dead_are_replaced(server: Service, proxy: Proxy) -> None:
+    timeout = 0.5
+    store = await open_kv(through(proxy, server), timeout=timeout)
+
+    async def ask() -> None:
+        try:
+            await store.get(_SPACE, "key")
+        except DeadlineError:
+            return
+
+    for _ in range(2):
+        async with anyio.create_task_group() as tasks:
+            # Enough of them for each of the store's threads to have a connection, and to be stuck in it.
+            for _ in range(60):
+                tasks.start_soon(ask)
+            proxy.stall()
+        # Nothing tells that the old connections are dead, and no thread must be waiting on one any more.
+        for _ in range(16):
+            assert await store.set(_SPACE, "key", b"value") > 0
+    await store.aclose()
+
+
 async def test_cancelled_calls_give_their_threads_back(server: Service, proxy: Proxy) -> None:
     store = await open_kv(through(proxy, server))
     proxy.freeze()
@@ -229,31 +251,29 @@ async def test_an_idle_connection_that_was_cut_is_not_noticed(server: Service, p
 
 async def test_a_connection_cut_at_any_byte(server: Service, proxy: Proxy) -> None:
     store = await open_kv(through(proxy, server), timeout=10)
-    value = b"0"
-    await store.set(_SPACE, "cut", value)
+    version = await store.set(_SPACE, "cut", b"0")
     before = proxy.answered
-    await store.get(_SPACE, "cut")
+    there = await store.get(_SPACE, "cut")
     length = proxy.answered - before
     assert length > 0
     lost = 0
     for at in range(0, length + 8, 1 if length < 40 else 3):
         proxy.cut_after(at)
         with anyio.fail_after(10):
-            entry = await store.get(_SPACE, "cut")
-        assert entry is not None, "a read is repeated"
-        assert entry.value == value
+            assert await store.get(_SPACE, "cut") == there, "a read is repeated"
         proxy.cut_after(at)
         wanted = b"%d" % at
         try:
-            await store.set(_SPACE, "cut", wanted)
-            value = wanted
+            # A write that was repeated behind the caller's back would find its own first attempt, and conflict.
+            version = await store.set(_SPACE, "cut", wanted, expect=version)
         except DisconnectedError:
             lost += 1
         proxy.cut_after(None)
-        entry = await store.get(_SPACE, "cut")
-        assert entry is not None
-        assert entry.value in (value, wanted), "a write is whole or absent"
-        value = entry.value
+        before_it, there = there, await store.get(_SPACE, "cut")
+        assert there is not None
+        assert there == before_it or there.value == wanted, "a write is whole or absent"
+        assert there.version >= version, "a write that returned is there"
+        version = there.version
     assert lost, "cutting never hit a write"
     await store.aclose()
 

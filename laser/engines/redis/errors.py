@@ -34,8 +34,8 @@ class _Meaning(NamedTuple):
 _TABLE: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
     (
         driver.NoPermissionError,
-        _Meaning(AuthenticationError, "the user may not run a command that laser needs: GET, EVALSHA, EVAL, and what "
-                 "scripts call (GETRANGE, SET, DEL, EXISTS, INCR, PEXPIREAT, TIME and commands of sorted sets)"),
+        _Meaning(AuthenticationError, "the user may not run what laser needs on keys laser:kv1:*: GET, EVALSHA, EVAL, "
+                 "and what scripts call (GETRANGE, SET, DEL, EXISTS, INCR, PEXPIREAT, TIME, those of sorted sets)"),
     ),
     (driver.AuthenticationWrongNumberOfArgsError, _Meaning(AuthenticationError, "the server knows no user names")),
     (driver.AuthenticationError, _Meaning(AuthenticationError, "user name or password are wrong or missing")),

@@ -33,9 +33,12 @@ class RedisKeyValue:
         self._address = config.address
 
     async def check(self) -> None:
-        """Makes sure that the server answers; does not wait for one that is down."""
+        """Makes sure that the server answers and runs scripts; does not wait for one that is down."""
+        names = _Names("laser")
+        # A page of no bytes: nothing is read.
+        args: list[bytes | int] = [b"-", b"+", 1, 0, names.prefix]
         await self._remote.call(
-            lambda connection: command(connection, "GET", "laser:kv1"), repeatable=True, patient=False
+            lambda connection: SCAN.run(connection, [names.keys, names.ends], args), repeatable=True, patient=False
         )
 
     async def get(self, namespace: str, key: str) -> KvEntry | None:
@@ -119,11 +122,6 @@ class _Names:
 
     def entry(self, key: bytes) -> bytes:
         return self.prefix + key
-
-
-def _ask(connection: Connection) -> None:
-    # A command that entries need: a user who may not run it is found out here.
-    command(connection, "GET", "laser:kv1")
 
 
 def _entry(key: str, raw: bytes) -> KvEntry:
