@@ -217,7 +217,7 @@ async def test_memory_answers_as_the_model(steps: list[Any], asks: list[Ask]) ->
         await _play(Play(laser, clock), steps, asks)
 
 
-def _plays(count: int) -> list[tuple[list[Any], list[Ask]]]:
+def plays(count: int) -> list[tuple[list[Any], list[Ask]]]:
     """Steps and questions, always the same ones: an engine that is slow to open is opened once for all of them."""
     made: list[tuple[list[Any], list[Ask]]] = []
 
@@ -234,7 +234,7 @@ def _plays(count: int) -> list[tuple[list[Any], list[Ask]]]:
 async def test_embedded_answers_as_the_model(tmp_path: Path) -> None:
     clock = SetClock(1_000)
     async with await client_on(await open_sqlite_log(tmp_path, clock=clock), "s") as laser:
-        for steps, asks in _plays(40):
+        for steps, asks in plays(40):
             for topic in await laser.topics():
                 await laser.delete_topic(topic.name)
             await _play(Play(laser, clock), steps, asks)
@@ -243,7 +243,7 @@ async def test_embedded_answers_as_the_model(tmp_path: Path) -> None:
 @pytest.mark.iggy
 async def test_iggy_answers_as_the_model(iggy: OpenIggy, stream_name: str) -> None:
     async with ls.Laser.connect(iggy.url, stream=stream_name) as laser:
-        for steps, asks in _plays(12):
+        for steps, asks in plays(12):
             for topic in await laser.topics():
                 await laser.delete_topic(topic.name)
             await _play(Play(laser), steps, asks)
