@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from laser.context.policies import Selection, check_names
 from laser.errors import InvalidError
@@ -10,6 +11,8 @@ from laser.model.chat import ChatFacts, chat_facts
 from laser.model.messages import ContextMessage
 
 __all__ = ["ChatRoles", "ToolPairs"]
+
+_INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 
 class ToolPairs:
@@ -22,18 +25,34 @@ class ToolPairs:
     no chat messages stay.
 
     Put it last in a chain: ``Chain([LastN(20), ToolPairs()])``.
+
+    Args:
+        start_on: the role that the talk has to begin with, for providers that refuse another one: ``"user"``. What
+            comes before the first message of that role goes; ``system`` and ``developer`` messages stay. ``None``
+            lets it begin with any role.
     """
 
-    name = "tool_pairs"
     version = "1"
+
+    def __init__(self, *, start_on: str | None = None) -> None:
+        if start_on is not None and (not isinstance(start_on, str) or not start_on.strip()):
+            raise InvalidError(f"start_on: {start_on!r} is not a role, such as 'user'", argument="start_on")
+        self.start_on = None if start_on is None else start_on.strip().lower()
+
+    @property
+    def name(self) -> str:
+        return "tool_pairs" if self.start_on is None else f"tool_pairs({self.start_on})"
 
     def selection(self, history: Sequence[ContextMessage]) -> Selection:
         facts = [chat_facts(message.payload) for message in history]
         pairing = _Pairing(facts)
-        return _keep(history, [index not in pairing.broken for index in range(len(history))], self.name)
+        gone = pairing.broken
+        if self.start_on is not None:
+            gone = gone | pairing.spread(_before(facts, gone, self.start_on))
+        return _keep(history, [index not in gone for index in range(len(history))], self.name)
 
     def __repr__(self) -> str:
-        return "ToolPairs()"
+        return f"ToolPairs({'' if self.start_on is None else f'start_on={self.start_on!r}'})"
 
 
 class ChatRoles:
@@ -123,6 +142,20 @@ class _Pairing:
                 break
         answered = {index for caller in turn for index in self._links.get(caller, ())}
         return turn if own <= answered else set()
+
+
+def _before(facts: Sequence[ChatFacts], gone: set[int], role: str) -> set[int]:
+    """The messages of a talk, without its instructions, that come before the first one of a role."""
+    early: set[int] = set()
+    for index, fact in enumerate(facts):
+        if index in gone:
+            continue
+        # In Anthropic's shape results come from the user: such a message cannot stand without its call.
+        if fact.role == role and not fact.results:
+            break
+        if fact.role is not None and fact.role not in _INSTRUCTIONS:
+            early.add(index)
+    return early
 
 
 def _keep(history: Sequence[ContextMessage], stays: Sequence[bool], reason: str) -> Selection:

@@ -36,6 +36,7 @@ policies = _simple | st.lists(_simple, max_size=4).map(ls.Chain)
         (ls.Chain([lambda messages: messages, ls.LastN(2)]), "chain(custom,last_n(2))"),
         (ls.Chain([ls.Chain([ls.LastN(1)])]), "chain(chain(last_n(1)))"),
         (ls.ToolPairs(), "tool_pairs"),
+        (ls.ToolPairs(start_on="user"), "tool_pairs(user)"),
         (ls.ChatRoles(["user"]), "chat_roles"),
     ],
 )

@@ -91,6 +91,36 @@ def test_a_result_that_nobody_called_changes_nothing_else(messages: list[Chat], 
         assert _kept(ls.ToolPairs(), [*messages[:at], *orphan, *messages[at:]]) == kept
 
 
+@given(chats)
+@examples(500)
+def test_a22_the_talk_begins_with_the_role_asked_for(messages: list[Chat]) -> None:
+    kept = _kept(ls.ToolPairs(start_on="user"), messages)
+    assert complaint(kept) is None
+    talk = [one for one in kept if one.get("role") != "system"]
+    assert not talk or (talk[0]["role"] == "user" and not results_of(talk[0]))
+    system = [one for one in messages if one.get("role") == "system"]
+    assert [one for one in kept if one.get("role") == "system"] == system
+    # Nothing behind the beginning is lost but what hangs together with what is in front of it.
+    usual = _kept(ls.ToolPairs(), messages)
+    begin = next((at for at, one in enumerate(usual) if one.get("role") == "user" and not results_of(one)), len(usual))
+    if not any(results_of(one) for one in usual[begin:]):
+        assert kept == [one for one in usual[:begin] if one.get("role") == "system"] + usual[begin:]
+
+
+def test_a22_after_a_summary() -> None:
+    summary = {"role": "system", "content": "summary"}
+    said = {"role": "assistant", "content": "x"}
+    messages = [summary, said, USER, said]
+    assert _kept(ls.ToolPairs(start_on=" User"), messages) == [summary, USER, said]
+    assert _kept(ls.ToolPairs(start_on="user"), [summary, said]) == [summary]
+    assert _kept(ls.ToolPairs(), messages) == messages
+    assert ls.ToolPairs(start_on="user").name == "tool_pairs(user)"
+    for role in ("", " ", 5, ["user"]):
+        with pytest.raises(ls.InvalidError) as caught:
+            ls.ToolPairs(start_on=role)  # type: ignore[arg-type]
+        assert caught.value.argument == "start_on"
+
+
 @given(chats, st.lists(st.tuples(st.integers(0, 14), st.sampled_from(NOISE)), max_size=4))
 @examples(500)
 def test_e3_one_bad_message_never_blocks_the_rest(messages: list[Chat], noise: list[tuple[int, bytes]]) -> None:
