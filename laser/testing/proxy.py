@@ -79,6 +79,12 @@ class TcpProxy:
             None if to_client is None else self.to_client + to_client,
         )
 
+    async def repeat_answers(self) -> None:
+        """Sends the last answer of each open connection to its client again, as a server with a fault might."""
+        for pair in list(self._open):
+            if pair.last_answer:
+                await _send(pair.client, pair.last_answer)
+
     async def __aenter__(self) -> Self:
         self._listener = listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
         self._port = listener.extra(SocketAttribute.local_port)
@@ -144,6 +150,7 @@ class TcpProxy:
                 break
             data, cut = _until(data, self.to_client, self._cut_at[1])
             self.to_client += len(data)
+            pair.last_answer = data
             await _send(pair.client, data)
             if cut:
                 self._cut_at = (self._cut_at[0], None)
@@ -162,6 +169,7 @@ class _Pair:
         self.server = server
         self.scope = anyio.CancelScope()
         self.loses_answer = False
+        self.last_answer = b""
 
 
 def _until(data: bytes, passed: int, end: int | None) -> tuple[bytes, bool]:

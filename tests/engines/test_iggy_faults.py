@@ -9,8 +9,9 @@ from itertools import count
 
 import anyio
 import pytest
+from apache_iggy import SendMessage
 
-from laser.engines.iggy import IggyConfig, open_iggy_log
+from laser.engines.iggy import IggyConfig, links, open_iggy_log
 from laser.engines.iggy.log import IggyLog
 from laser.errors import (
     AppendIndeterminateError,
@@ -199,6 +200,57 @@ async def test_find_first_finds_what_an_earlier_process_wrote(server: IggyServer
     async with _open(server.address) as log:
         assert await log.append(stream_name, "events", [record], key=_KEY, find_first=True) == first
         assert len(await _held(log, stream_name)) == 1
+
+
+# ------------------------------------------------------------------------------------------- answers out of step
+
+
+@pytest.mark.parametrize(
+    "call", ["append", "topic", "absent", "topics", "window", "read", "ensure", "purge", "describe"]
+)
+async def test_an_answer_that_nobody_asked_for_does_no_harm(
+    server: IggyServer, stream_name: str, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A node that becomes primary can send such an answer; only nodes of a cluster do, so this one passes for one.
+    monkeypatch.setattr(links.Link, "in_doubt", lambda self, now: True)
+    async with _proxied(server, stream_name, connections=1) as (proxy, log):
+        for link in log._links._links:
+            link.clustered = True
+        first, second = _record(b"first"), _record(b"second")
+        done = await log.append(stream_name, "events", [first], key=_KEY)
+        connections = proxy.connections
+        await log.topic(stream_name, "events")
+        await log._links._links[0].client.send_messages(  # the answer that comes again: a receipt
+            stream_name, "events", done.partition, [SendMessage(b"third")]
+        )
+        await proxy.repeat_answers()
+        if call == "append":
+            assert (await log.append(stream_name, "events", [second], key=_KEY)).offsets == (2,)
+        elif call == "topic":
+            info = await log.topic(stream_name, "events")
+            assert info is not None
+            assert [part.end for part in info.partitions if part.id == done.partition] == [2]
+        elif call == "absent":
+            assert await log.topic(stream_name, "absent") is None
+        elif call == "topics":
+            assert [info.name for info in await log.topics(stream_name)] == ["events"]
+        elif call == "window":
+            window = await log.window(stream_name, "events", WindowQuery(Match(_KEY)))
+            assert window is not None
+            assert [record.payload for record in window.records] == [b"first", b"third"]
+        elif call == "read":
+            page = await log.read(stream_name, "events", done.partition, start=1, limit=5)
+            assert [record.payload for record in page.records] == [b"third"]
+        elif call == "ensure":
+            assert len((await log.ensure_topic(stream_name, "other", TopicConfig(3))).partitions) == 3
+        elif call == "purge":
+            await log.purge(stream_name, "events")
+            assert await _held(log, stream_name) == []
+        else:
+            assert (await log.describe()).engine == "iggy"
+        assert proxy.connections > connections, "the connection that is out of step is still in use"
+        expected = {"append": [b"first", b"third", b"second"], "purge": []}.get(call, [b"first", b"third"])
+        assert await _held(log, stream_name) == expected
 
 
 # --------------------------------------------------------------------------------------------- cuts and stalls

@@ -12,14 +12,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from apache_iggy import AutoLogin, IggyClient, TcpConfig, TcpReconnectionConfig
 
 from laser.engines.iggy.config import IggyConfig
 from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, fault_of, translate
 from laser.engines.iggy.roster import ROSTER_COMMAND, Node, decode_roster
-from laser.errors import CodecError, ConfigError, DeadlineError, DisconnectedError
+from laser.errors import CodecError, ConfigError, DeadlineError, DisconnectedError, LaserError
 
 __all__ = ["CallExpired", "Link", "LinkBroken", "Links", "Misplaced"]
 
@@ -30,6 +30,7 @@ _DIAL_SECONDS: Final = 2.0  # for one address; doubled at each round over the ad
 _GRACE_SECONDS: Final = 3.0  # that a first connection goes on after every address has refused it
 _STALL_SECONDS: Final = 5.0  # without an answer before a call moves to a fresh connection
 _STALL_BYTES: Final = 1_000_000  # that a slow network still carries in a second
+_GARBLED: Final = 3  # answers in a row that do not fit, before they are believed
 _PAUSES: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
 _HEARTBEAT: Final = timedelta(seconds=5)
 _SLOW_SECONDS: Final = 0.045  # the driver repeats a call that a node could not take after 0.05 s
@@ -38,7 +39,15 @@ _CLOSE_SECONDS: Final = 1.0
 
 
 class LinkBroken(Exception):
-    """The connection broke or stalled under a call; whether the call was carried out is not known."""
+    """The connection broke or stalled under a call; whether the call was carried out is not known.
+
+    Attributes:
+        garbled: an answer came, and it does not fit the question.
+    """
+
+    def __init__(self, reason: str, *, garbled: bool = False) -> None:
+        super().__init__(reason)
+        self.garbled = garbled
 
 
 class Misplaced(RuntimeError):
@@ -155,7 +164,7 @@ class Links:
                 return await request(link.client)
         except TimeoutError as error:
             raise self._stalled(link, until < deadline) from error
-        except RuntimeError as error:
+        except (RuntimeError, CodecError) as error:
             self._raise_if_broken(link, error)
             raise
         finally:
@@ -203,19 +212,24 @@ class Links:
         Raises:
             DisconnectedError, DeadlineError, AuthenticationError, and what ``translate`` makes of the server's answer.
         """
-        failures = 0
+        failures = garbled = 0
         while True:
             try:
                 return await self.on(await self.pick(deadline), request, deadline, size=size, settle=settle)
             except LinkBroken as broken:
                 failures += 1
+                garbled += broken.garbled
+                if garbled == _GARBLED and broken.__cause__ is not None:
+                    self._raise_answer(broken.__cause__, target)  # fresh connections say the same, so it is one
                 await self.pause(failures, deadline, broken)
+            except LaserError:
+                raise
             except CallExpired as expired:
                 raise self.late(target) from expired.__cause__
             except DRIVER_ERRORS as error:
                 if tolerate is not None and fault_of(error) is tolerate:
                     return None
-                raise translate(error, target, user=self.config.username or "") from error
+                self._raise_answer(error, target)
 
     async def pause(self, failures: int, deadline: float, broken: LinkBroken) -> None:
         """Waits a little before another attempt.
@@ -285,11 +299,16 @@ class Links:
         self.discard(link)
         return LinkBroken(f"no answer from {link.address}") if time_is_left else CallExpired()
 
-    def _raise_if_broken(self, link: Link, error: RuntimeError) -> None:
-        fault = fault_of(error)
-        if fault is Fault.BROKEN or (fault is Fault.GARBLED and link.clustered):
+    def _raise_if_broken(self, link: Link, error: RuntimeError | CodecError) -> None:
+        fault = Fault.GARBLED if isinstance(error, CodecError) else fault_of(error)
+        if fault is Fault.BROKEN or (fault is Fault.GARBLED and link.in_doubt(self.loop.time())):
             self.discard(link)
-            raise LinkBroken(str(error)) from error
+            raise LinkBroken(str(error), garbled=fault is Fault.GARBLED) from error
+
+    def _raise_answer(self, error: BaseException, target: Target) -> NoReturn:
+        if isinstance(error, LaserError):
+            raise error
+        raise translate(error, target, user=self.config.username or "") from error
 
     def _may_grow(self) -> bool:
         return (
@@ -355,9 +374,11 @@ class Links:
         self._known.sort(key=lambda known: known != address)
 
     def _disconnected(self, reason: str) -> DisconnectedError:
+        hint = "check that it runs and that the address is right"
+        if self.config.tls:
+            hint += ", that it speaks TLS, and that its certificate is valid for this host and from a trusted authority"
         return DisconnectedError(
-            f"no connection to the Iggy server at {self.config.location} ({reason or 'no time left'}); "
-            "check that it runs and that the address is right"
+            f"no connection to the Iggy server at {self.config.location} ({reason or 'no time left'}); {hint}"
         )
 
 
