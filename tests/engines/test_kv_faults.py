@@ -23,10 +23,10 @@ from laser.errors import (
 )
 from laser.ports.kv import KeyValue
 from laser.testing.postgres_server import find_postgres, run_postgres
+from laser.testing.proxy import TcpProxy
 from laser.testing.redis_server import find_redis, run_redis
 from laser.testing.service import Service
 from tests.engines.kv_worker import open_kv
-from tests.engines.proxy import Proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +46,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Service]:
 
 
 @pytest.fixture
-def proxy(server: Service) -> Iterator[Proxy]:
-    with Proxy(server.port) as proxy:
+async def proxy(server: Service) -> AsyncIterator[TcpProxy]:
+    async with TcpProxy("127.0.0.1", server.port) as proxy:
         yield proxy
 
 
@@ -58,9 +58,9 @@ async def store(server: Service) -> AsyncIterator[KeyValue]:
     await store.aclose()
 
 
-def through(proxy: Proxy, server: Service) -> str:
+def through(proxy: TcpProxy, server: Service) -> str:
     """The server's URL by way of the proxy."""
-    return server.url.replace(f":{server.port}/", f":{proxy.port}/")
+    return server.url.replace(f"127.0.0.1:{server.port}", proxy.address)
 
 
 async def in_thread(work: object, *args: object) -> None:
@@ -163,11 +163,11 @@ async def test_a_call_ends_when_the_server_stays_away(server: Service) -> None:
     await store.aclose()
 
 
-async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, proxy: Proxy) -> None:
+async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, proxy: TcpProxy) -> None:
     timeout = 0.4
     store = await open_kv(through(proxy, server), timeout=timeout)
     await store.set(_SPACE, "key", b"1")
-    proxy.freeze()
+    proxy.stall()
     ticks, errors = 0, []
 
     async def ask(number: int) -> None:
@@ -198,13 +198,13 @@ async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, p
     assert len(errors) == 40
     assert {error.seconds for error in errors} == {timeout}
     assert {("may or may not have happened" in str(error)) for error in errors} == {True, False}
-    proxy.thaw()
+    proxy.resume()
     with anyio.fail_after(_SLACK):
         await _until_answered(store)
     await store.aclose()
 
 
-async def test_connections_that_went_dead_are_replaced(server: Service, proxy: Proxy) -> None:
+async def test_connections_that_went_dead_are_replaced(server: Service, proxy: TcpProxy) -> None:
     timeout = 0.5
     store = await open_kv(through(proxy, server), timeout=timeout)
 
@@ -214,25 +214,26 @@ async def test_connections_that_went_dead_are_replaced(server: Service, proxy: P
         except DeadlineError:
             return
 
-    for _ in range(2):
-        async with anyio.create_task_group() as tasks:
-            # Enough of them for each of the store's threads to have a connection, and to be stuck in it.
-            for _ in range(60):
-                tasks.start_soon(ask)
-            proxy.stall()
-        # Nothing tells that the old connections are dead, and no thread must be waiting on one any more.
-        for _ in range(16):
-            assert await store.set(_SPACE, "key", b"value") > 0
+    # What is under way in a connection now never arrives.
+    proxy.delay = 3_600.0
+    async with anyio.create_task_group() as tasks:
+        # Enough of them for each of the store's threads to be stuck.
+        for _ in range(60):
+            tasks.start_soon(ask)
+    proxy.delay = 0.0
+    # Nothing tells that the old connections are dead, and yet no thread may be waiting on one any more.
+    for _ in range(16):
+        assert await store.set(_SPACE, "key", b"value") > 0
     await store.aclose()
 
 
-async def test_cancelled_calls_give_their_threads_back(server: Service, proxy: Proxy) -> None:
+async def test_cancelled_calls_give_their_threads_back(server: Service, proxy: TcpProxy) -> None:
     store = await open_kv(through(proxy, server))
-    proxy.freeze()
+    proxy.stall()
     for turn in range(60):
         with anyio.move_on_after(0.002 * (turn % 3)):
             await store.set(_SPACE, "key", b"%d" % turn)
-    proxy.thaw()
+    proxy.resume()
     with anyio.fail_after(_SLACK):
         assert await store.set(_SPACE, "key", b"last") > 0
         async with anyio.create_task_group() as tasks:
@@ -241,34 +242,35 @@ async def test_cancelled_calls_give_their_threads_back(server: Service, proxy: P
     await store.aclose()
 
 
-async def test_an_idle_connection_that_was_cut_is_not_noticed(server: Service, proxy: Proxy) -> None:
+async def test_an_idle_connection_that_was_cut_is_not_noticed(server: Service, proxy: TcpProxy) -> None:
     store = await open_kv(through(proxy, server))
     for turn in range(5):
         assert await store.set(_SPACE, "idle", b"%d" % turn) > 0
         proxy.cut()
+        await anyio.wait_all_tasks_blocked()
     await store.aclose()
 
 
-async def test_a_connection_cut_at_any_byte(server: Service, proxy: Proxy) -> None:
+async def test_a_connection_cut_at_any_byte(server: Service, proxy: TcpProxy) -> None:
     store = await open_kv(through(proxy, server), timeout=10)
     version = await store.set(_SPACE, "cut", b"0")
-    before = proxy.answered
+    before = proxy.to_client
     there = await store.get(_SPACE, "cut")
-    length = proxy.answered - before
+    length = proxy.to_client - before
     assert length > 0
     lost = 0
     for at in range(0, length + 8, 1 if length < 40 else 3):
-        proxy.cut_after(at)
+        proxy.cut_after(to_client=at)
         with anyio.fail_after(10):
             assert await store.get(_SPACE, "cut") == there, "a read is repeated"
-        proxy.cut_after(at)
+        proxy.cut_after(to_client=at)
         wanted = b"%d" % at
         try:
             # A write that was repeated behind the caller's back would find its own first attempt, and conflict.
             version = await store.set(_SPACE, "cut", wanted, expect=version)
         except DisconnectedError:
             lost += 1
-        proxy.cut_after(None)
+        proxy.cut_after()
         before_it, there = there, await store.get(_SPACE, "cut")
         assert there is not None
         assert there == before_it or there.value == wanted, "a write is whole or absent"
@@ -278,10 +280,10 @@ async def test_a_connection_cut_at_any_byte(server: Service, proxy: Proxy) -> No
     await store.aclose()
 
 
-async def test_closing_waits_for_calls_under_way_and_no_longer(server: Service, proxy: Proxy) -> None:
+async def test_closing_waits_for_calls_under_way_and_no_longer(server: Service, proxy: TcpProxy) -> None:
     timeout = 0.5
     store = await open_kv(through(proxy, server), timeout=timeout)
-    proxy.freeze()
+    proxy.stall()
     errors: list[BaseException] = []
 
     async def ask() -> None:
