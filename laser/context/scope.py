@@ -63,8 +63,8 @@ class ContextScope:
             agent: who writes it, 1 to 255 bytes.
             provenance: more about it. On ``agent.sessions`` a missing target becomes ``*``.
             id: the record's id, 1 to 2**128 - 1, for writing the same message again after
-                ``AppendIndeterminateError`` or a crash: when one of the newest ``CONTEXT_READ_WINDOW`` records of the
-                partition has it, nothing is written and its receipt is returned.
+                ``AppendIndeterminateError`` or a crash: when a record of this conversation among the newest
+                ``CONTEXT_READ_WINDOW`` of the partition has it, nothing is written and its receipt is returned.
 
         Raises:
             InvalidError, LimitError: a bad argument; nothing was written.

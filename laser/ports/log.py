@@ -86,9 +86,10 @@ class Log(Protocol):
         Args:
             records: at least one; ids differ.
             key: 1 to 255 UTF-8 bytes. The same key goes to the same partition in every process.
-            find_first: the ids may be on the log already, from an earlier attempt with the same key: records found
-                among the newest ``CONTEXT_READ_WINDOW`` of the partition are not written again, and their offsets
-                are returned. The partitions that the key had before partitions were added are looked into as well.
+            find_first: the records may be on the log already, from an earlier attempt with the same key: those whose
+                id and conversation are found among the newest ``CONTEXT_READ_WINDOW`` of the partition are not written
+                again, and their offsets are returned. The partitions that the key had before partitions were added
+                are looked into as well.
 
         Raises:
             NotFoundError: the topic or stream is absent; nothing was written.

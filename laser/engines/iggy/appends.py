@@ -20,6 +20,7 @@ from laser.engines.iggy.topics import Layout, Topics
 from laser.errors import AppendIndeterminateError, InvalidError, LaserError, LimitError, NotFoundError
 from laser.limits import MAX_BATCH_BYTES, MAX_PARTITIONS
 from laser.model.records import Appended, NewRecord
+from laser.wire.routing import route
 
 __all__ = ["Appends"]
 
@@ -108,14 +109,14 @@ class Appends:
         info = await self._topics.find(target, deadline)
         if info is None:
             raise NotFoundError(f"{target} does not exist", stream=target.stream, topic=target.topic)
-        ids = frozenset(record.id for record in records)
+        owners = {record.id: route(record.headers, record.payload).conversation_id for record in records}
         best: _Found | None = None
         for partition in partitions_of(key, info.partitions):
             part = next(part for part in info.partitions if part.id == partition)
-            offsets = await self._ranges.find(target, info, part, ids, deadline)
+            offsets = await self._ranges.find(target, info, part, owners, deadline)
             if len(offsets) > (len(best.offsets) if best is not None else 0):
                 best = _Found(info.stream_id, info.topic_id, partition, offsets)
-            if len(offsets) == len(ids):
+            if len(offsets) == len(owners):
                 break
         return best
 

@@ -6,7 +6,7 @@ Every poll names its partition and its offset and commits nothing on the server:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -89,10 +89,12 @@ async def read_stretch(links: Links, poll: Poll, match: Match | None) -> Stretch
     return Stretch(records, len(messages), following)
 
 
-async def find_ids(links: Links, poll: Poll, ids: Collection[int]) -> tuple[dict[int, int], int]:
-    """The offsets of the records with these ids among those of a poll, and the offset after the last one seen.
+async def find_ids(links: Links, poll: Poll, owners: Mapping[int, str | None]) -> tuple[dict[int, int], int]:
+    """The offsets of the records with these ids, each of its conversation, among those of a poll, and the offset after
+    the last one seen.
 
-    A partition can hold an id twice, after an answer was lost; the first one counts.
+    A partition can hold a record twice, after an answer was lost; the first one counts. Callers choose ids, and two
+    conversations can choose the same one.
     """
     messages = await _messages(links, poll, PollingStrategy.Offset(poll.start))
     found: dict[int, int] = {}
@@ -102,9 +104,17 @@ async def find_ids(links: Links, poll: Poll, ids: Collection[int]) -> tuple[dict
             await asyncio.sleep(0)
         following = message.offset() + 1
         record_id = message.id()
-        if record_id in ids:
+        if record_id in owners and _owner(message) == owners[record_id]:
             found.setdefault(record_id, following - 1)
     return found, following
+
+
+def _owner(message: ReceiveMessage) -> str | None:
+    try:
+        headers = message.user_headers()
+    except ValueError:  # one float that is not finite hides them all
+        return None
+    return route(block_of(headers) if headers else b"", message.payload()).conversation_id
 
 
 async def first_held(links: Links, target: Target, partition: int, deadline: float) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from laser.engines.iggy.errors import Target
@@ -114,14 +115,14 @@ class Ranges:
         return Page(records, at, start, end)
 
     async def find(
-        self, target: Target, info: TopicInfo, part: PartitionInfo, ids: frozenset[int], deadline: float
+        self, target: Target, info: TopicInfo, part: PartitionInfo, owners: Mapping[int, str | None], deadline: float
     ) -> dict[int, int]:
-        """The offsets of the records with these ids among the newest ``CONTEXT_READ_WINDOW`` of a partition."""
+        """The offsets of the records with these ids and conversations among the newest of a partition."""
         found: dict[int, int] = {}
         at, high = max(part.first, part.end - CONTEXT_READ_WINDOW), part.end
-        while at < high and len(found) < len(ids):
+        while at < high and len(found) < len(owners):
             count, size = _page(info, high - at)
-            more, following = await find_ids(self._links, Poll(target, part.id, at, count, deadline, size), ids)
+            more, following = await find_ids(self._links, Poll(target, part.id, at, count, deadline, size), owners)
             found = more | found
             if following == at:
                 at, high = await self._past_hole(target, part.id, at, high, deadline)

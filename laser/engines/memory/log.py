@@ -80,12 +80,12 @@ class MemoryLog:
         part = found.partitions[number % len(found.partitions)]
         known: dict[int, int] = {}
         if find_first:
-            ids = {record.id for record in records}
+            wanted = set(map(_identity, records))
             # Before partitions were added the key's partition was another one.
             for size in reversed(found.sizes):
                 candidate = found.partitions[number % size]
                 newest = reversed(candidate.records[-CONTEXT_READ_WINDOW:])
-                there = {held.id: held.offset for held in newest if held.id in ids}
+                there = {held.id: held.offset for held in newest if _identity(held) in wanted}
                 if len(there) > len(known):
                     part, known = candidate, there
         # Later than any append before it, to whatever topic: readers merge by time, and what was read stays read.
@@ -290,6 +290,11 @@ class _Partition:
 
     def clear(self) -> None:
         self.records, self.first, self.size = [], 0, 0
+
+
+def _identity(record: NewRecord | LogRecord) -> tuple[int, str | None]:
+    # Callers choose ids, and two conversations can choose the same one.
+    return record.id, route(record.headers, record.payload).conversation_id
 
 
 def _check_partitions(number: int, argument: str) -> None:

@@ -23,7 +23,8 @@ _INSERT: Final = (
     "INSERT INTO records (pos, ts, total, id, crc, conv, parent, root, headers, payload) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_FIND: Final = "SELECT pos FROM records WHERE id = ? AND pos >= ? AND pos < ? ORDER BY pos LIMIT 1"
+# Callers choose ids, and two conversations can choose the same one.
+_FIND: Final = "SELECT pos FROM records WHERE id = ? AND conv = ? AND pos >= ? AND pos < ? ORDER BY pos LIMIT 1"
 
 _IndexKeys = tuple[bytes, bytes | None, bytes | None]
 
@@ -109,7 +110,8 @@ def _offsets(tx: Transaction, part: PartitionState, records: Sequence[NewRecord]
     high = position(part.key, part.end)
     found = {}
     for record in records:
-        row = tx.connection.execute(_FIND, (record.id.to_bytes(16, "big"), low, high)).fetchone()
+        owner = _index_keys(record.headers, record.payload)[0]
+        row = tx.connection.execute(_FIND, (record.id.to_bytes(16, "big"), owner, low, high)).fetchone()
         if row is not None:
             found[record.id] = row[0] & OFFSET_MASK
     return found

@@ -150,13 +150,22 @@ class AppendCases(LogCases):
             shuffled = [records[index] for index in (3, 0, 4, 1, 2)]
             assert await place.append(*shuffled, find_first=True) == [placed[one] for one in shuffled]
 
-    async def test_find_first_goes_by_the_id_alone(self) -> None:
+    async def test_find_first_goes_by_id_and_conversation(self) -> None:
         async with self.place() as place:
             records = [record(_CONV), stray()]
             first = await place.append(*records)
-            changed = [type(one)(one.id, b"other", b"") for one in records]
+            changed = [type(one)(one.id, b"other", one.headers) for one in records]
             assert await place.append(*changed, find_first=True) == first
-            assert [one.payload for one in await place.read()] == [one.payload for one in records]
+            # Another conversation may choose the same id: its record is another one.
+            other = record(CONVERSATIONS[1])
+            others = [type(other)(one.id, b"other", other.headers) for one in records]
+            assert await place.append(*others, find_first=True) != first
+            assert await place.append(*records, find_first=True) == first
+            assert [one.payload for one in await place.read()] == [
+                *(one.payload for one in records),
+                b"other",
+                b"other",
+            ]
 
     async def test_find_first_looks_where_the_key_was_before_partitions_were_added(self) -> None:
         async with self.place(partitions=1) as place:
