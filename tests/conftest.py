@@ -15,8 +15,13 @@ import pytest
 
 import laser as ls
 from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
+from laser.testing.postgres_server import find_postgres
+from laser.testing.redis_server import find_redis
 
 ENGINES = ("memory", "embedded", "iggy")
+STORES = ("redis", "postgres")
+"""Engines of key-value state only."""
+
 _FOUND = pytest.StashKey[FoundIggy]()
 _STREAMS = itertools.count(1)
 
@@ -77,7 +82,7 @@ def _engine_of(item: pytest.Item) -> str | None:
     params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
     words = [value for name, value in params.items() if name != "anyio_backend" and isinstance(value, str)]
     words += re.split(r"[^a-z0-9]+", f"{item.path.parent.name}_{item.path.stem}")
-    names = {"memory": "memory", "embedded": "embedded", "sqlite": "embedded", "iggy": "iggy"}
+    names = {name: name for name in (*ENGINES, *STORES)} | {"sqlite": "embedded"}
     return next((names[head] for word in words if (head := word.partition(":")[0]) in names), None)
 
 
@@ -107,12 +112,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             if report.when == "call":
                 ran.update(value for name, value in report.user_properties if name == "engine")
     found = _found(config)
-    parts = [f"{engine} {ran[engine]} tests" for engine in ENGINES if ran[engine]]
+    parts = {engine: f"{engine} {ran[engine]} tests" for engine in (*ENGINES, *STORES) if ran[engine]}
     if ran["iggy"]:
-        parts[-1] += f" ({_describe(found)})"
-    line = f"engines: {', '.join(parts) or 'none'}"
-    if found.kind == "none":
-        line += f" | skipped: {found.detail}"
+        parts["iggy"] += f" ({_describe(found)})"
+    missing = [found.detail if found.kind == "none" else None, find_redis(), find_postgres()]
+    line = " | skipped: ".join([f"engines: {', '.join(parts.values()) or 'none'}", *filter(None, missing)])
     terminalreporter.write_line("")
     terminalreporter.write_line(line)
 
