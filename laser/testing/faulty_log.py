@@ -1,0 +1,151 @@
+"""A log with faults, decided by a seed: lost answers, copies, delays, broken connections."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+
+from laser.errors import AppendIndeterminateError, DisconnectedError
+from laser.model.records import Appended, NewRecord
+from laser.model.topics import TopicConfig, TopicInfo
+from laser.model.window import Match, Page, Window, WindowQuery
+from laser.ports.log import EngineInfo, Log
+
+__all__ = ["FaultRates", "FaultyLog"]
+
+
+class FaultRates(msgspec.Struct, frozen=True):
+    """How often each fault strikes, from 0 to 1.
+
+    Attributes:
+        refuse: an append fails before it is sent: ``DisconnectedError``.
+        lose_answer: an append is written, and raises ``AppendIndeterminateError``.
+        lose_request: an append is not written, and raises ``AppendIndeterminateError``.
+        late_request: an append raises ``AppendIndeterminateError`` and is written a little later all the same.
+        copy: an append is written twice, the way a driver that repeats a call unseen would do it.
+        read_fault: a read raises ``DisconnectedError``.
+        short_page: a read returns only a part of what it could.
+        delay: a call waits; seconds, at random up to this many.
+    """
+
+    refuse: float = 0.0
+    lose_answer: float = 0.0
+    lose_request: float = 0.0
+    late_request: float = 0.0
+    copy: float = 0.0
+    read_fault: float = 0.0
+    short_page: float = 0.0
+    delay: float = 0.0
+
+
+class FaultyLog:
+    """A ``Log`` over another one that strikes with faults. The same seed and calls give the same faults.
+
+    Args:
+        log: the log behind; closed with this one. rates: how often. seed: which faults.
+
+    Attributes:
+        struck: by fault, how often it came.
+    """
+
+    def __init__(self, log: Log, rates: FaultRates, seed: int) -> None:
+        self._log = log
+        self._rng = random.Random(seed)
+        self._late: list[tuple[str, str, Sequence[NewRecord], str]] = []
+        self.rates = rates
+        self.struck: dict[str, int] = {}
+
+    async def append(
+        self, stream: str, topic: str, records: Sequence[NewRecord], *, key: str, find_first: bool = False
+    ) -> Appended:
+        """See ``Log.append``; may be refused, lose its answer, or be written twice."""
+        await self._pause()
+        if self._strikes("refuse", self.rates.refuse):
+            raise DisconnectedError("a planted fault: refused before it was sent")
+        ids = tuple(record.id for record in records)
+        if self._strikes("lose_request", self.rates.lose_request):
+            raise AppendIndeterminateError("a planted fault: the request was lost", record_ids=ids)
+        if self._strikes("late_request", self.rates.late_request):
+            self._late.append((stream, topic, records, key))
+            raise AppendIndeterminateError("a planted fault: the request comes late", record_ids=ids)
+        done = await self._log.append(stream, topic, records, key=key, find_first=find_first)
+        if self._strikes("copy", self.rates.copy):
+            await self._log.append(stream, topic, records, key=key)
+        await self.write_late(most=1)
+        if self._strikes("lose_answer", self.rates.lose_answer):
+            raise AppendIndeterminateError("a planted fault: the answer was lost", record_ids=ids)
+        return done
+
+    async def write_late(self, most: int | None = None) -> None:
+        """Writes appends that are late, all of them or the first few, now."""
+        count = len(self._late) if most is None else min(most, len(self._late))
+        for _ in range(count):
+            stream, topic, records, key = self._late.pop(0)
+            await self._log.append(stream, topic, records, key=key)
+
+    async def read(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int, match: Match | None = None
+    ) -> Page:
+        """See ``Log.read``; may fail, or return less."""
+        await self._read_fault()
+        if self._strikes("short_page", self.rates.short_page):
+            limit = self._rng.randint(1, limit)
+        return await self._log.read(stream, topic, partition, start=start, limit=limit, match=match)
+
+    async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
+        """See ``Log.window``; may fail."""
+        await self._read_fault()
+        # The log behind may take its shortcut for the newest records, which copies made here would upset.
+        return await self._log.window(stream, topic, msgspec.structs.replace(query, newest=None))
+
+    async def topic(self, stream: str, topic: str) -> TopicInfo | None:
+        """See ``Log.topic``; may fail."""
+        await self._read_fault()
+        return await self._log.topic(stream, topic)
+
+    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+        """See ``Log.topics``; may fail."""
+        await self._read_fault()
+        return await self._log.topics(stream)
+
+    async def ensure_topic(self, stream: str, topic: str, config: TopicConfig) -> TopicInfo:
+        """See ``Log.ensure_topic``."""
+        return await self._log.ensure_topic(stream, topic, config)
+
+    async def add_partitions(self, stream: str, topic: str, count: int) -> TopicInfo:
+        """See ``Log.add_partitions``."""
+        return await self._log.add_partitions(stream, topic, count)
+
+    async def purge(self, stream: str, topic: str) -> None:
+        """See ``Log.purge``."""
+        await self._log.purge(stream, topic)
+
+    async def delete_topic(self, stream: str, topic: str) -> None:
+        """See ``Log.delete_topic``."""
+        await self._log.delete_topic(stream, topic)
+
+    async def describe(self) -> EngineInfo:
+        """See ``Log.describe``."""
+        return await self._log.describe()
+
+    async def aclose(self) -> None:
+        """See ``Log.aclose``."""
+        await self._log.aclose()
+
+    async def _read_fault(self) -> None:
+        await self._pause()
+        if self._strikes("read_fault", self.rates.read_fault):
+            raise DisconnectedError("a planted fault: the connection broke")
+
+    async def _pause(self) -> None:
+        if self.rates.delay:
+            await anyio.sleep(self._rng.random() * self.rates.delay)
+
+    def _strikes(self, fault: str, rate: float) -> bool:
+        struck = rate > 0 and self._rng.random() < rate
+        if struck:
+            self.struck[fault] = self.struck.get(fault, 0) + 1
+        return struck
