@@ -105,9 +105,7 @@ def invert(operations: list[Operation], raw: list[Seen], visible: list[str]) -> 
         (invert, "inversion"),
     ],
 )
-def test_each_planted_bug_is_caught(
-    plant: Callable[[list[Operation], list[Seen], list[str]], None], kind: str
-) -> None:
+def test_each_planted_bug_is_caught(plant: Callable[[list[Operation], list[Seen], list[str]], None], kind: str) -> None:
     operations, raw, visible = sound()
     plant(operations, raw, visible)
     report = check_history(operations, raw, visible)
