@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laser.context.spans import look_up
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
 from laser.model.checks import check_topics
 from laser.model.topics import AgentTopic, PartitionInfo, TopicInfo
@@ -13,7 +14,7 @@ __all__ = ["take_checkpoint"]
 
 
 async def take_checkpoint(log: Log, stream: str, topics: Sequence[str] | None = None) -> Checkpoint:
-    """Where topics end now; absent ones are not covered.
+    """Where topics end now; absent ones are not covered. On a local log all ends are as of one moment.
 
     Args:
         topics: names; ``None`` means ``agent.sessions``.
@@ -21,11 +22,9 @@ async def take_checkpoint(log: Log, stream: str, topics: Sequence[str] | None = 
     names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
     per_topic: dict[str, dict[int, int]] = {}
     marks: dict[str, TopicMark] = {}
-    for name in names:
-        info = await log.topic(stream, name)
-        if info is not None:
-            per_topic[name] = {part.id: part.end for part in info.partitions}
-            marks[name] = await _mark(log, stream, info)
+    for name, info in (await look_up(log, stream, names)).items():
+        per_topic[name] = {part.id: part.end for part in info.partitions}
+        marks[name] = await _mark(log, stream, info)
     return Checkpoint(per_topic, marks)
 
 

@@ -20,6 +20,7 @@ from laser.context.resume import (
     check_topic,
     check_topics_there,
 )
+from laser.context.spans import look_up
 from laser.errors import ClosedError, RetentionGapError, StaleCheckpointError, TransportError
 from laser.limits import COPY_DISTANCE
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
@@ -154,8 +155,9 @@ class Follow:
 
     async def _round(self) -> bool:
         """Reads every partition once. Returns whether anything came, also if only for other conversations."""
+        infos = await look_up(self._log, self._stream, self._topics)
         for rank, topic in enumerate(self._topics):
-            self._look(rank, topic, await self._log.topic(self._stream, topic))
+            self._look(rank, topic, infos.get(topic))
         if self._goal is None:
             self._goal = {key: tail.end for key, tail in self._tails.items()}
         reads = [

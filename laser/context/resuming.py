@@ -149,6 +149,7 @@ class _Saver:
         self._clock = clock
         self._name = check_name(name, "fold")
         self._version = store.version or save.version or _DEFAULT_VERSION
+        self._last_ids: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._saved = 0
         self._saved_at = anyio.current_time()
 
@@ -181,6 +182,7 @@ class _Saver:
             self._replay.positions(),
             state,
             self._clock.now_micros(),
+            self._last_ids,
         )
         if snapshot is not None:
             await self._store.save(snapshot)

@@ -126,14 +126,24 @@ async def snapshot_of_spans(
     positions: Iterable[tuple[Span, int]],
     state: object,
     now_micros: int | None = None,
+    last_ids: dict[tuple[str, int], tuple[int, int | None]] | None = None,
 ) -> Snapshot | None:
-    """The snapshot of a state that holds everything before the given positions; ``None`` when there is no topic."""
+    """The snapshot of a state that holds everything before the given positions; ``None`` when there is no topic.
+
+    Args:
+        last_ids: by topic and partition, a position and the id of the record before it, as this function left them
+            for the snapshot before: positions that did not move are not looked up again.
+    """
     as_of: list[Folded] = []
     topic: TopicInfo | None = None
+    known = {} if last_ids is None else last_ids
     for span, position in positions:
         topic = span.topic
         if position:
-            last_id = await last_id_before(log, stream, span.topic.name, span.partition, position)
+            place = (topic.name, span.partition)
+            if place not in known or known[place][0] != position:
+                known[place] = (position, await last_id_before(log, stream, *place, position))
+            last_id = known[place][1]
             as_of.append(Folded(topic.topic_id, topic.created_at_micros, span.partition, position - 1, last_id))
     if topic is None:
         return None

@@ -19,7 +19,7 @@ from laser.model.checkpoint import Checkpoint
 from laser.model.topics import TopicInfo
 from laser.ports.log import Log
 
-__all__ = ["Span", "spans_at", "spans_from_checkpoint", "spans_from_offsets", "spans_full"]
+__all__ = ["Span", "look_up", "spans_at", "spans_from_checkpoint", "spans_from_offsets", "spans_full"]
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +41,15 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     resumes: bool = False
     last_id: int | None = None
     floats: bool = False
+
+
+async def look_up(log: Log, stream: str, topics: Sequence[str]) -> dict[str, TopicInfo]:
+    """The topics that exist, by name: on a local log as of one moment, so that no record is seen before an earlier one
+    of another topic."""
+    if len(topics) == 1:
+        info = await log.topic(stream, topics[0])
+        return {} if info is None else {info.name: info}
+    return {info.name: info for info in await log.topics(stream, topics)}
 
 
 async def spans_full(log: Log, stream: str, topics: Sequence[str]) -> list[Span]:
@@ -127,9 +136,5 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
 
 
 async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int, TopicInfo]]:
-    found: list[tuple[int, TopicInfo]] = []
-    for rank, topic in enumerate(topics):
-        info = await log.topic(stream, topic)
-        if info is not None:
-            found.append((rank, info))
-    return found
+    found = await look_up(log, stream, topics)
+    return [(rank, found[topic]) for rank, topic in enumerate(topics) if topic in found]

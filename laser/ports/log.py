@@ -74,8 +74,15 @@ class Log(Protocol):
         """The topic now, ``None`` where it or its stream is absent."""
         ...
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
-        """The topics of a stream by name; none when the stream is absent."""
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
+        """The topics of a stream by name; none when the stream is absent.
+
+        Args:
+            names: only those of them that exist; ``None`` for all.
+
+        On a local log all are as of the same moment: a record is in the answer only if every one appended before it
+        is. On a remote one each is as of its own.
+        """
         ...
 
     async def append(

@@ -93,9 +93,9 @@ class CachedLog:
         """See ``Log.topic``."""
         return await self._log.topic(stream, topic)
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
-        return await self._log.topics(stream)
+        return await self._log.topics(stream, names)
 
     async def add_partitions(self, stream: str, topic: str, count: int) -> TopicInfo:
         """See ``Log.add_partitions``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -43,7 +44,11 @@ async def open_iggy_log(config: IggyConfig, *, timeout: float) -> IggyLog:
             "anyio.run(main, backend='asyncio'), or use the embedded engine"
         ) from error
     log = IggyLog(config, timeout)
-    await log.open()
+    try:
+        await log.open()
+    except BaseException:
+        await log.aclose()
+        raise
     return log
 
 
@@ -61,6 +66,8 @@ class IggyLog:
     bound by size is not kept to below about 65 MB a partition.
     """
 
+    _closed = True  # until it is made
+
     def __init__(self, config: IggyConfig, timeout: float) -> None:
         self._config = config
         self._home = HomeLoop("the Iggy log")
@@ -74,6 +81,10 @@ class IggyLog:
 
     def __repr__(self) -> str:
         return f"IggyLog({self._config.location}{', closed' if self._closed else ''})"
+
+    def __del__(self) -> None:
+        if not self._closed:
+            warnings.warn(f"{self!r} was not closed: use aclose()", ResourceWarning, stacklevel=1, source=self)
 
     async def open(self) -> None:
         """Opens the first connection."""
@@ -91,9 +102,9 @@ class IggyLog:
             self._ranges.note_size(target, info)
         return info
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
-        return await self._topics.all(self._target(stream, "").stream, self._links.deadline())
+        return await self._topics.all(self._target(stream, "").stream, names, self._links.deadline())
 
     async def append(
         self, stream: str, topic: str, records: Sequence[NewRecord], *, key: str, find_first: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -105,11 +106,12 @@ class Topics:
         """Looks at the topic again when it is needed next."""
         self._layouts.pop(target, None)
 
-    async def all(self, stream: str, deadline: float) -> tuple[TopicInfo, ...]:
-        """The topics of a stream by name, none when it is absent."""
-        inside = await self._stream(stream, deadline)
-        names = sorted(topic.name for topic in inside.topics) if inside is not None else []
-        found = [await self.find(Target(stream, name), deadline) for name in names]
+    async def all(self, stream: str, names: Collection[str] | None, deadline: float) -> tuple[TopicInfo, ...]:
+        """The topics of a stream by name, or those of them that are named; none when it is absent."""
+        if names is None:
+            inside = await self._stream(stream, deadline)
+            names = [topic.name for topic in inside.topics] if inside is not None else []
+        found = [await self.find(Target(stream, name), deadline) for name in sorted(set(names))]
         return tuple(info for info in found if info is not None)
 
     async def ensure(self, target: Target, config: TopicConfig, deadline: float) -> TopicInfo:

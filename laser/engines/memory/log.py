@@ -64,11 +64,14 @@ class MemoryLog:
         found = self._find(stream, topic)
         return None if found is None else found.info(self._clock)
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
         await self._enter()
         home = self._streams.get(stream)
-        return () if home is None else tuple(home.topics[name].info(self._clock) for name in sorted(home.topics))
+        if home is None:
+            return ()
+        wanted = home.topics.keys() if names is None else home.topics.keys() & set(names)
+        return tuple(home.topics[name].info(self._clock) for name in sorted(wanted))
 
     async def append(
         self, stream: str, topic: str, records: Sequence[NewRecord], *, key: str, find_first: bool = False

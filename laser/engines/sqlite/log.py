@@ -113,12 +113,17 @@ class SqliteLog:
 
         return await database.read(run)
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``."""
         database = self._database
+        wanted = None if names is None else sorted(set(names))
 
         def run(connection: sqlite3.Connection) -> tuple[TopicInfo, ...]:
-            rows = load_topics(connection, stream)
+            if wanted is None:
+                rows = load_topics(connection, stream)
+            else:
+                found = [load_topic(connection, stream, name) for name in wanted]
+                rows = [row for row in found if row is not None]
             return tuple([topic_info(row, database.partitions(connection, row)) for row in rows])
 
         return await database.read(run)
