@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from functools import lru_cache
@@ -33,6 +34,13 @@ _INTEGERS: Final = {
 }
 
 
+def _finite(form: str, data: bytes) -> float:
+    number = float(struct.unpack(form, data)[0])
+    if not math.isfinite(number):
+        raise ValueError(f"a float is {number}; Iggy takes finite ones")
+    return number
+
+
 def _integer_packer(width: int, signed: bool) -> Callable[[Any], bytes]:
     return lambda value: int(value).to_bytes(width, "little", signed=signed)
 
@@ -48,8 +56,8 @@ _PLAIN: Final[dict[int, _Kind]] = {
     1: ("Raw", bytes, bytes),
     2: ("String", bytes.decode, str.encode),
     3: ("Bool", lambda data: data != b"\0", lambda value: b"\1" if value else b"\0"),
-    14: ("Float32", lambda data: struct.unpack("<f", data)[0], lambda value: struct.pack("<f", value)),
-    15: ("Float64", lambda data: struct.unpack("<d", data)[0], lambda value: struct.pack("<d", value)),
+    14: ("Float32", lambda data: _finite("<f", data), lambda value: struct.pack("<f", value)),
+    15: ("Float64", lambda data: _finite("<d", data), lambda value: struct.pack("<d", value)),
 }
 _NUMBERS: Final[dict[int, _Kind]] = {
     kind: (name, _integer_reader(signed), _integer_packer(width, signed))
