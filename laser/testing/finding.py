@@ -120,6 +120,10 @@ def _container(image: str) -> Iterator[str]:
         "IGGY_HTTP_ENABLED": "false",
         "IGGY_QUIC_ENABLED": "false",
         "IGGY_WEBSOCKET_ENABLED": "false",
+        # Without it the server ends at once on machines of one NUMA node; its name differs between versions.
+        "IGGY_SHARDING_CPU_ALLOCATION": "all",
+        "IGGY_SYSTEM_SHARDING_CPU_ALLOCATION": "all",
+        "IGGY_NODE_ADVERTISED_ADDRESS": "localhost",
         "IGGY_ROOT_USERNAME": "iggy",
         "IGGY_ROOT_PASSWORD": "iggy",
     }.items():
