@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_iggy import IggyClient
 
 import laser as ls
 from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
@@ -23,6 +26,7 @@ STORES = ("redis", "postgres")
 """Engines of key-value state only."""
 
 _FOUND = pytest.StashKey[FoundIggy]()
+_OPEN = pytest.StashKey[OpenIggy]()
 _STREAMS = itertools.count(1)
 
 
@@ -40,14 +44,31 @@ def iggy(request: pytest.FixtureRequest) -> Iterator[OpenIggy]:
     if found.kind == "none":
         pytest.skip(found.detail)
     with open_iggy(found) as server:
+        request.config.stash[_OPEN] = server
         yield server
+        del request.config.stash[_OPEN]
 
 
 @pytest.fixture
-def stream_name(request: pytest.FixtureRequest) -> str:
+def stream_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """A stream of the test's own: the Iggy server is shared by all tests."""
     plain = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
-    return f"t{next(_STREAMS)}-{plain}"
+    name = f"t{next(_STREAMS)}-{plain}"
+    yield name
+    if "iggy" in request.fixturenames or ("engine", "iggy") in request.node.user_properties:
+        server = request.config.stash.get(_OPEN, None)
+        if server is not None:
+            # A bootstrapped stream holds 64 partitions with four files each: after 80 of them the server has no
+            # descriptors left and stops answering. In a thread, because the test's own event loop may still exist.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, _delete_stream(server.url, name)).result()
+
+
+async def _delete_stream(url: str, name: str) -> None:
+    client = IggyClient.from_connection_string(url)
+    await client.connect()
+    if await client.get_stream(name) is not None:
+        await client.delete_stream(name)
 
 
 @pytest.fixture(params=ENGINES)
