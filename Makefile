@@ -4,7 +4,8 @@
 #   make run FILE=path     the same with a transcript of yours (JSONL or JSON, OpenAI chat shape)
 #   make test              the whole test suite; ARGS="-k name" narrows it down
 #   make lint              ruff, import-linter, mypy, pyright
-#   make bench             the benchmarks, as JSON
+#   make bench             the benchmarks beside laser-sdk and others; figures in benchmarks/results
+#   make bench-quick       the same on smaller logs, in two minutes; figures in benchmarks/results/quick
 
 VENV ?= .venv
 FILE ?= examples/data/support.jsonl
@@ -13,7 +14,7 @@ BUDGET ?= 1200
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean
+.PHONY: help run test lint format bench bench-quick clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -35,8 +36,11 @@ format: $(VENV)/.ready-lint
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
 
-bench: $(VENV)/.ready-test
+bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
+
+bench-quick: $(VENV)/.ready-bench
+	@$(VENV)/bin/python -m benchmarks --quick $(ARGS)
 
 clean:
 	rm -rf $(VENV) .laser build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

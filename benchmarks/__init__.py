@@ -1,1 +1,1 @@
-"""Benchmarks: ``python -m benchmarks.NAME`` prints figures as JSON. Not part of the wheel."""
+"""Benchmarks: ``python -m benchmarks`` measures laser beside others and writes figures. Not part of the wheel."""

@@ -1,0 +1,37 @@
+"""What can be measured, by name, in the order in which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from benchmarks.bench import Bench
+from benchmarks.figures import Line
+from benchmarks.subjects import (
+    append,
+    batching,
+    chats,
+    conversations,
+    fetch,
+    folds,
+    imports,
+    loop,
+    memory,
+    scale,
+    snapshots,
+)
+
+__all__ = ["SUBJECTS"]
+
+SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
+    "imports": imports.run,
+    "append": append.run,
+    "batching": batching.run,
+    "fetch": fetch.run,
+    "folds": folds.run,
+    "snapshots": snapshots.run,
+    "conversations": conversations.run,
+    "scale": scale.run,
+    "chats": chats.run,
+    "loop": loop.run,
+    "memory": memory.run,
+}

@@ -1,0 +1,125 @@
+"""What laser is meant to reach, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from benchmarks.figures import LASER, RAW, SDK, SDK_SINGLY, SMALLEST, Line
+
+__all__ = ["TARGETS", "Target", "Verdict", "judge"]
+
+Measure = Literal["faster", "growth", "median", "worst", "per_second"]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A bound of one figure.
+
+    Attributes:
+        line, engine: which line. measure: which figure of it:
+
+            - ``faster``: how many times laser is as fast as ``against``, another side.
+            - ``growth``: how many times the figure of ``against`` laser's is.
+            - ``median``, ``worst``: of laser, in the line's unit. ``per_second``: laser's records a second.
+        bound: at least that much for ``faster`` and ``per_second``, at most for the others.
+        work: for people. where: parameters that the line must have; those that a quick run makes smaller are not here.
+    """
+
+    line: str
+    engine: str
+    measure: Measure
+    bound: float
+    work: str
+    against: str = ""
+    where: Mapping[str, int | str] = {}
+
+    @property
+    def at_least(self) -> bool:
+        """Whether more is better."""
+        return self.measure in ("faster", "per_second")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A target and what was measured; ``line`` and ``value`` are ``None`` where nothing was."""
+
+    target: Target
+    line: Line | None
+    value: float | None
+
+    @property
+    def margin(self) -> float | None:
+        """How many times better than the bound; below 1 it is not reached."""
+        if self.value is None:
+            return None
+        return self.value / self.target.bound if self.target.at_least else self.target.bound / self.value
+
+    @property
+    def reached(self) -> bool:
+        """Whether it was measured and the bound is kept."""
+        return self.margin is not None and self.margin >= 1
+
+
+_256: Final = {"payload_bytes": 256}
+
+TARGETS: Final = (
+    # On Iggy, beside laser-sdk and the raw client.
+    Target("fetch.unchanged", "iggy", "faster", 30, "warm `fetch(n=50)`, nothing new", SDK),
+    Target("fetch.ten_new", "iggy", "faster", 15, "warm `fetch(n=50)`, 10 new records since", SDK),
+    Target("fetch.first_busy", "iggy", "faster", 2, "first `fetch(n=50)` of a process, busy conversation", SDK),
+    Target("fetch.first_quiet", "iggy", "faster", 1, "first `fetch(n=50)` of a process, quiet conversation", SDK),
+    Target("append.batch", "iggy", "faster", 20, "`append_many` of 1,000, by record", SDK_SINGLY),
+    Target("append.batch", "iggy", "faster", 0.8, "`append_many` of 1,000", RAW),
+    Target("append.one", "iggy", "faster", 0.9, "`append`, one by one", SDK, _256),
+    Target("append.one", "iggy", "faster", 0.9, "`append`, one by one", RAW, _256),
+    Target("fold.first", "iggy", "faster", 1, "full fold, first time in a process", SDK),
+    Target("fold.again", "iggy", "faster", 3, "full fold, second time in a process", SDK),
+    Target("fold.checkpoint", "iggy", "faster", 1, "`state(from_checkpoint=…)`, 1 new record", SDK),
+    Target("snapshot.topic", "iggy", "faster", 1, "`state_with(TopicSnapshotStore)`, 1 new record", SDK),
+    # On this machine alone.
+    Target("scale.fetch", "embedded", "growth", 1.5, "`fetch(n=50)` at 10^7 records, of its time at 10^4", SMALLEST,
+           {"records": 10_000_000}),
+    Target("scale.fetch", "embedded", "growth", 1.5, "`fetch(n=50)` at 400,000 records, of its time at 10^4", SMALLEST,
+           {"records": 400_000}),
+    Target("fetch.newest", "embedded", "median", 0.4, "`fetch(n=50)` at 400,000 records", "", _256),
+    Target("append.one", "embedded", "per_second", 8_000, "`append`, one by one", "", _256),
+    Target("append.batch", "embedded", "per_second", 100_000, "`append_many` of 1,000"),
+    Target("memory.fold", "embedded", "median", 150, "resident memory of a fold of 10^7 records", "",
+           {"records": 10_000_000}),
+    # Of the process.
+    Target("import.laser", "process", "median", 80, "`import laser`"),
+    Target("loop.fetch", "embedded", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),
+    Target("loop.fold", "embedded", "worst", 20, "longest pause of the event loop, fold of 100,000 records"),
+    Target("loop.fetch", "iggy", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),
+    Target("loop.fold", "iggy", "worst", 20, "longest pause of the event loop, fold of 100,000 records"),
+)  # fmt: skip
+
+
+def judge(lines: Iterable[Line], targets: Iterable[Target] = TARGETS) -> list[Verdict]:
+    """Every target with what was measured of it."""
+    known = list(lines)
+    return [_judge(target, known) for target in targets]
+
+
+def _judge(target: Target, lines: Iterable[Line]) -> Verdict:
+    for line in lines:
+        if line.name != target.line or line.engine != target.engine:
+            continue
+        if all(line.parameters.get(name) == value for name, value in target.where.items()):
+            value = _value(target, line)
+            if value is not None:
+                return Verdict(target, line, value)
+    return Verdict(target, None, None)
+
+
+def _value(target: Target, line: Line) -> float | None:
+    if target.measure == "per_second":
+        return line.per_second()
+    if target.measure in ("median", "worst"):
+        figure = line.sides[LASER]
+        return figure.median if target.measure == "median" else figure.worst
+    ratio = line.ratios.get(target.against)
+    if ratio is None:
+        return None
+    return ratio.medians if target.measure == "faster" else 1 / ratio.medians
