@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio.lowlevel
 
+from laser.context.cache import CachedLog
 from laser.context.decoding import Copies, decode_record
 from laser.context.gathering import gather
 from laser.context.resume import check_same_record
@@ -52,6 +53,7 @@ class Replay:
         self._match = match
         self._readers = [_Reader(self, span) for span in spans]
         self._started = False
+        self._witness = log.witness if isinstance(log, CachedLog) else None
         self.total = sum(span.stop - span.start for span in spans)
         self.skipped: list[SkippedRecord] = []
         self.skipped_count = 0
@@ -86,12 +88,37 @@ class Replay:
         empty = [reader for reader in self._readers if not reader.buffer and not reader.done]
         if not self._started:
             self._started = True
+            self._pass_vouched()
+            empty = [reader for reader in empty if not reader.done]
             # The first pages of all partitions at once: on a remote log the waits add up otherwise.
             await gather([reader.fill for reader in empty])
         else:
             for reader in empty:
                 await reader.fill()
         return any(reader.buffer or not reader.done for reader in self._readers)
+
+    def _pass_vouched(self) -> None:
+        """Finishes readers that have nothing to read, and whose resume point this client has seen itself.
+
+        Of each topic one stays, to look whether the topic was purged.
+        """
+        if self._witness is None:
+            return
+        spans = [reader.span for reader in self._readers if reader.span.last_id is not None]
+        looked_at = {span.topic.name for span in spans if not self._is_vouched(span)}
+        for reader in self._readers:
+            if self._is_vouched(reader.span):
+                if reader.span.topic.name in looked_at:
+                    reader.finish()
+                looked_at.add(reader.span.topic.name)
+
+    def _is_vouched(self, span: Span) -> bool:
+        return (
+            self._witness is not None
+            and span.last_id is not None
+            and span.start == span.stop
+            and self._witness.vouches(span.topic, span.partition, span.start - 1, span.last_id)
+        )
 
     async def _merge(self, limit: int | None) -> list[ContextMessage]:
         """What is known to come next: until a partition with more to read has nothing buffered."""
@@ -169,6 +196,8 @@ class Replay:
         for record in records:
             if record.offset == span.start - 1 and span.last_id is not None:
                 check_same_record(span.topic, span.partition, record.offset, span.last_id, record.id)
+                if self._witness is not None:
+                    self._witness.saw(span.topic, span.partition, record.offset, record.id)
             found = route(record.headers, record.payload)
             if self._match is not None and not found.meets(self._match):
                 continue

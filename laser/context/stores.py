@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from laser.context.connection import Connection
-from laser.context.snapshot_scan import newest_snapshots
+from laser.context.snapshot_scan import SnapshotFinder
 from laser.context.snapshots import check_version, still_fits
 from laser.errors import CodecError, ConflictError, InvalidError, LimitError
 from laser.limits import MAX_KV_NAMESPACE_BYTES, MAX_KV_VALUE_BYTES, MAX_SCAN_LIMIT
@@ -91,6 +91,7 @@ class TopicSnapshotStore:
     def __init__(self, laser: Connection, fold: str, *, version: int = 1) -> None:
         self._laser = laser
         self._topic: str = AgentTopic.Snapshots
+        self._finder: tuple[Log, SnapshotFinder] | None = None
         self.fold = check_name(fold, "fold")
         self.version = check_version(version)
 
@@ -104,7 +105,9 @@ class TopicSnapshotStore:
     async def latest(self, conversation: str) -> Snapshot | None:
         """The snapshot to start from, ``None`` for none."""
         log, stream = self._laser.open_log(), self._laser.stream
-        found = await newest_snapshots(log, stream, self._topic, parse_conversation_id(conversation), self.fold)
+        if self._finder is None or self._finder[0] is not log:
+            self._finder = (log, SnapshotFinder(log, stream, self._topic, self.fold))
+        found = await self._finder[1].newest(parse_conversation_id(conversation))
         # One of another version is no use, but tells the caller that there was one.
         usable = [snapshot for snapshot in found if snapshot.version == self.version] or found[:1]
         best: Snapshot | None = None

@@ -138,12 +138,21 @@ async def test_the_backward_scan_is_bounded(laser: ls.Laser, scope: ls.ContextSc
     other = ls.encode_snapshot(msgspec.structs.replace(mine, conversation=ls.new_conversation_id()))
     await put(laser, scope, *[other] * 100, topic="one")
     watched.reads.clear()
-    assert await store.latest(scope.conversation) == mine
+    fresh = ls.TopicSnapshotStore.on_topic(laser, "one", "f")
+    assert await fresh.latest(scope.conversation) == mine
     assert [read[1:] for read in watched.reads] == [(85, 16), (21, 64), (0, 21)]
+    # A store that has found it before reads what is new, and looks whether it is still there.
+    watched.reads.clear()
+    assert await store.latest(scope.conversation) == mine
+    assert [read[1:] for read in watched.reads] == [(0, 1), (85, 16), (21, 64), (1, 20)]
+    watched.reads.clear()
+    assert await store.latest(scope.conversation) == mine
+    assert [read[1:] for read in watched.reads] == [(0, 1)]
 
     await put(laser, scope, *[b"x"] * (CONTEXT_READ_WINDOW - 100), topic="one")
     watched.reads.clear()
-    assert await store.latest(scope.conversation) is None
+    fresh = ls.TopicSnapshotStore.on_topic(laser, "one", "f")
+    assert await fresh.latest(scope.conversation) is None
     assert min(start for _, start, _ in watched.reads) == 1
     assert sum(limit for _, _, limit in watched.reads) == CONTEXT_READ_WINDOW
 

@@ -10,6 +10,7 @@ import anyio
 
 from laser.context.cache.fold_cache import FoldCache
 from laser.context.cache.topic_cache import TopicCache
+from laser.context.cache.witness import Witness
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.records import Appended, NewRecord
 from laser.model.topics import TopicConfig, TopicInfo
@@ -31,6 +32,9 @@ class CachedLog:
     Args:
         log: the log behind. max_bytes: memory for records, above 0; what was least recently read goes first.
         steady_clock: whether the log's timestamps never go back within a partition, see ``EngineInfo``.
+
+    Attributes:
+        witness: records that were seen at resume points.
     """
 
     def __init__(self, log: Log, *, max_bytes: int, steady_clock: bool) -> None:
@@ -39,6 +43,7 @@ class CachedLog:
         self._steady_clock = steady_clock
         self._topics: OrderedDict[tuple[str, str], TopicCache] = OrderedDict()
         self._folds = FoldCache(log)
+        self.witness = Witness()
 
     @property
     def size(self) -> int:
