@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
-from laser.errors import InvalidError, ProvenanceError
-from laser.model.checks import check_payload, check_record_id
-from laser.model.ids import new_record_id, parse_conversation_id
+from laser.errors import InvalidError, LimitError, ProvenanceError
+from laser.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
+from laser.model.checks import check_payload, check_record_id, check_record_ids
+from laser.model.ids import new_record_id, new_record_ids, parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.model.records import NewRecord
 from laser.model.topics import AgentTopic
+from laser.wire.blocks import Header
 from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
 from laser.wire.provenance import EVERYONE, encode_provenance
 
-__all__ = ["build_provenance", "build_record", "with_lineage"]
+__all__ = ["build_provenance", "build_record", "build_records", "with_lineage"]
+
 
 def build_provenance(conversation_id: str, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
     """The provenance of an append in a conversation.
@@ -70,10 +74,59 @@ def build_record(payload: bytes | str, provenance: Provenance, record_id: int | 
     """
     data = check_payload(payload)
     identity = new_record_id() if record_id is None else check_record_id(record_id)
-    try:
+    if data:
+        return NewRecord(identity, data, _headers(provenance))
+    return NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,)))
+
+
+def build_records(
+    payloads: Sequence[bytes | str], provenance: Provenance, ids: Sequence[int] | None
+) -> list[NewRecord]:
+    """The records of a batch that share their provenance; see ``ContextScope.append_many``.
+
+    Raises:
+        InvalidError, LimitError: a bad argument, with the place in the list where it is one of the payloads.
+    """
+    if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
+        raise InvalidError("payloads: expected a list of payloads", argument="payloads")
+    count = len(payloads)
+    if count > MAX_BATCH_RECORDS:
+        raise LimitError(
+            f"payloads: {count} of them, allowed are {MAX_BATCH_RECORDS} a batch",
+            argument="payloads",
+            size=count,
+            limit=MAX_BATCH_RECORDS,
+        )
+    identities = new_record_ids(count) if ids is None else check_record_ids(ids, count)
+    # One block for all: the headers of a batch differ only between empty content and other.
+    headers = _headers(provenance)
+    records: list[NewRecord] = []
+    size = 0
+    for place, (identity, payload) in enumerate(zip(identities, payloads, strict=True)):
+        try:
+            data = check_payload(payload)
+        except InvalidError as error:
+            error.args = (f"payloads[{place}]: {error}",)
+            error.argument = "payloads"
+            raise
         if data:
-            return NewRecord(identity, data, encode_provenance(provenance))
-        return NewRecord(identity, EMPTY_PAYLOAD, encode_provenance(provenance, (EMPTY_FRAME,)))
+            records.append(NewRecord(identity, data, headers))
+        else:
+            records.append(NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,))))
+        size += len(data) + len(headers)
+    if size > MAX_BATCH_BYTES:
+        raise LimitError(
+            f"payloads: {size} bytes with headers, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
+            argument="payloads",
+            size=size,
+            limit=MAX_BATCH_BYTES,
+        )
+    return records
+
+
+def _headers(provenance: Provenance, extra: tuple[Header, ...] = ()) -> bytes:
+    try:
+        return encode_provenance(provenance, extra)
     except ProvenanceError as error:
         raise InvalidError(f"provenance: {error}", argument=error.header) from error
 

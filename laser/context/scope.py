@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from laser.context.appending import build_provenance, build_record, with_lineage
+from laser.context.appending import build_provenance, build_record, build_records, with_lineage
 from laser.context.assembly import assemble, choose_policy
 from laser.context.checkpoints import take_checkpoint
 from laser.context.connection import Connection
@@ -14,10 +14,10 @@ from laser.context.policies import PolicyLike, as_policy
 from laser.context.resuming import AutoSave, fold_with_store
 from laser.context.state import Fold, FoldProgress, ReplayBound, fold_state
 from laser.context.stores import SnapshotBackend, Store
-from laser.errors import InvalidError, LimitError
-from laser.limits import DEFAULT_LAST_N, MAX_BATCH_BYTES, MAX_BATCH_RECORDS
+from laser.errors import InvalidError
+from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name, check_record_ids, check_topics
+from laser.model.checks import check_name, check_topics
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import AppendReceipt, Messages
 from laser.model.provenance import Provenance
@@ -101,7 +101,7 @@ class ContextScope:
             As ``append``; the error names the place in the list.
         """
         check_name(topic, "topic")
-        records = self._records(topic, payloads, agent, provenance, ids)
+        records = build_records(payloads, self._provenance(topic, agent, provenance), ids)
         if not records:
             return []
         done = await self._laser.open_log().append(
@@ -248,45 +248,6 @@ class ContextScope:
         if self._lineage is not None:
             provenance = with_lineage(self._lineage, provenance)
         return build_provenance(self._conversation, topic, agent, provenance)
-
-    def _records(
-        self,
-        topic: str,
-        payloads: Sequence[bytes | str],
-        agent: str | None,
-        provenance: Provenance | None,
-        ids: Sequence[int] | None,
-    ) -> list[NewRecord]:
-        if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
-            raise InvalidError("payloads: expected a list of payloads", argument="payloads")
-        count = len(payloads)
-        if count > MAX_BATCH_RECORDS:
-            raise LimitError(
-                f"payloads: {count} of them, allowed are {MAX_BATCH_RECORDS} a batch",
-                argument="payloads",
-                size=count,
-                limit=MAX_BATCH_RECORDS,
-            )
-        given = None if ids is None else check_record_ids(ids, count)
-        shared = self._provenance(topic, agent, provenance)
-        records: list[NewRecord] = []
-        for place, payload in enumerate(payloads):
-            try:
-                records.append(build_record(payload, shared, None if given is None else given[place]))
-            except InvalidError as error:
-                if error.argument == "payload":
-                    error.args = (f"payloads[{place}]: {error}",)
-                    error.argument = "payloads"
-                raise
-        size = sum(len(record.payload) + len(record.headers) for record in records)
-        if size > MAX_BATCH_BYTES:
-            raise LimitError(
-                f"payloads: {size} bytes with headers, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
-                argument="payloads",
-                size=size,
-                limit=MAX_BATCH_BYTES,
-            )
-        return records
 
     def __repr__(self) -> str:
         return f"ContextScope(stream={self._stream!r}, conversation={self._conversation!r})"

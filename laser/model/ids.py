@@ -77,14 +77,18 @@ class UlidSource:
 
     def next(self) -> int:
         """The next id as a 128-bit integer, above every earlier one of this source."""
+        return self.next_many(1)[0]
+
+    def next_many(self, count: int) -> range:
+        """The next ids, one after another."""
         with self._lock:
             # The clock is read inside the lock: read outside, two threads could come in with their times swapped.
             millis = self._clock() & ((1 << 48) - 1)
             fresh = millis << _RANDOM_BITS | int.from_bytes(self._entropy(10), "big")
             if fresh <= self._last:
                 fresh = self._last + 1 + int.from_bytes(self._entropy(4), "big")
-            self._last = fresh
-            return fresh
+            self._last = fresh + count - 1
+            return range(fresh, fresh + count)
 
 
 def _wall_clock_millis() -> int:
@@ -108,6 +112,11 @@ if hasattr(os, "register_at_fork"):
 def new_conversation_id() -> str:
     """A new conversation id: a ULID, ascending within a process even when the clock steps back."""
     return ulid_text(_SOURCE.next())
+
+
+def new_record_ids(count: int) -> range:
+    """New record ids, as ``new_record_id`` makes them, one after another."""
+    return _SOURCE.next_many(count)
 
 
 def new_record_id() -> int:
