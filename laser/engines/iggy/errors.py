@@ -23,7 +23,7 @@ from laser.errors import (
     UnsupportedError,
 )
 
-__all__ = ["DRIVER_ERRORS", "Fault", "Target", "fault_of", "translate"]
+__all__ = ["DRIVER_ERRORS", "Fault", "Target", "absent", "fault_of", "translate"]
 
 DRIVER_ERRORS: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """What a call of the driver can raise."""
@@ -92,13 +92,23 @@ def fault_of(error: BaseException) -> Fault:
     return Fault.OTHER
 
 
+def absent(target: Target) -> NotFoundError:
+    """The error for a stream or topic that is not there."""
+    way_out = f"; create it with ensure_topic({target.topic!r}), or all agent topics with bootstrap()"
+    return NotFoundError(
+        f"{target} does not exist{way_out if target.topic else ''}",
+        stream=target.stream or None,
+        topic=target.topic or None,
+    )
+
+
 def translate(error: BaseException, target: Target, *, user: str = "") -> LaserError:
     """The typed error for a driver's error that ends a call. Raise it ``from`` the driver's."""
     fault, text = fault_of(error), str(error)
     if fault is Fault.ABSENT:
         if "artition" in text and target.topic:
             return NotFoundError(f"{target}: no such partition", stream=target.stream, topic=target.topic)
-        return NotFoundError(f"{target} does not exist", stream=target.stream or None, topic=target.topic or None)
+        return absent(target)
     if fault is Fault.CREDENTIALS:
         return AuthenticationError(f"the Iggy server refused the login{f' of {user!r}' if user else ''}: {text}")
     if fault is Fault.FORBIDDEN:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from laser.engines.iggy.errors import Target
+from laser.engines.iggy.errors import Target, absent
 from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import Poll, find_ids, read_stretch
 from laser.engines.iggy.raw_polls import RawPolls
@@ -63,9 +63,10 @@ class Ranges:
             return page
         info = await self._topics.find(target, deadline)
         part = _part(info, partition)
-        if info is None or part is None:
-            what = f"{target} does not exist" if info is None else f"{target} has no partition {partition}"
-            raise NotFoundError(what, stream=target.stream, topic=target.topic)
+        if info is None:
+            raise absent(target)
+        if part is None:
+            raise NotFoundError(f"{target} has no partition {partition}", stream=target.stream, topic=target.topic)
         self.note_size(target, info)
         at, high = max(start, part.first), part.end
         last = at + max(limit, CONTEXT_READ_WINDOW)  # a page with a match must come to an end as well
