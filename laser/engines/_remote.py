@@ -25,6 +25,8 @@ _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.5
 # Firewalls forget silent connections, often after minutes; a new one costs milliseconds.
 _IDLE_SECONDS: Final = 60.0
+# One attempt to connect; where an address does not answer another attempt, perhaps to another address, may do better.
+_CONNECT_SECONDS: Final = 5.0
 _LEAST_SECONDS: Final = 0.001
 
 
@@ -32,7 +34,7 @@ class Failure(NamedTuple):
     """A driver's error in laser's words.
 
     Attributes:
-        error: to be raised. refused: whether the server turned the call away before doing anything.
+        error: to be raised. refused: whether the server turned the call away for now, before doing anything.
     """
 
     error: LaserError
@@ -50,8 +52,12 @@ class Driver(Protocol[C]):
     what: str
     errors: tuple[type[Exception], ...]
 
-    def connect(self, seconds: float) -> C:
-        """A new connection, made within about that time."""
+    def connect(self, seconds: float, begun: Callable[[C], object]) -> C:
+        """A new connection, made within about that time.
+
+        Args:
+            begun: told of the connection as soon as there is something to ``abort``.
+        """
         ...
 
     def usable(self, connection: C) -> bool:
@@ -99,8 +105,8 @@ class Remote(Generic[C]):
 
         Args:
             repeatable: whether doing it twice is as good as once.
-            patient: whether to wait for a server that cannot be reached now. One that says it is not ready yet is
-                waited for in any case.
+            patient: whether to wait for a server that cannot be reached now. One that is silent, or says that it is not
+                ready yet, is waited for in any case.
 
         Raises:
             ClosedError, DeadlineError: see ``KeyValue``. Else what ``translate`` makes of the driver's errors.
@@ -169,15 +175,23 @@ class Remote(Generic[C]):
         while True:
             sent = False
             try:
-                connection = self._idle.take() or self.driver.connect(call.left)
+                connection = self._idle.take() or self.driver.connect(min(call.left, _CONNECT_SECONDS), call.attach)
                 sent = True
                 return self._work(call, connection, work)
             except self.driver.errors as error:
+                call.detach()
                 failure = self.driver.translate(error)
-                again = isinstance(failure.error, DisconnectedError) and (repeatable or failure.refused or not sent)
-                if not (again and (patient or failure.refused) and call.pause(pause)):
+                if not (self._again(failure, sent, repeatable, patient) and call.pause(pause)):
                     raise failure.error from error
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _again(self, failure: Failure, sent: bool, repeatable: bool, patient: bool) -> bool:
+        """Whether another attempt may do better, and does no harm."""
+        if failure.refused:
+            return True
+        if not sent and isinstance(failure.error, DeadlineError):
+            return True
+        return isinstance(failure.error, DisconnectedError) and patient and (repeatable or not sent)
 
     def _work(self, call: _Call[C], connection: C, work: Callable[[C], T]) -> T:
         good = False
@@ -235,13 +249,13 @@ class _Call(Generic[C]):
         with self._lock:
             if self._abandoned.is_set():
                 return False
-            self._connection.append(connection)
+            self._connection = [connection]
             return True
 
     def detach(self) -> bool:
         """The thread is done with it. Returns whether it was left alone."""
         with self._lock:
-            self._connection.clear()
+            self._connection = []
             return not self._abandoned.is_set()
 
     def abandon(self, driver: Driver[C]) -> None:

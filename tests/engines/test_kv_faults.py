@@ -204,8 +204,28 @@ async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, p
     await store.aclose()
 
 
+async def test_opening_waits_for_a_server_that_is_silent(server: Service) -> None:
+    server.process.pause()
+    stores: list[KeyValue] = []
+
+    async def connect() -> None:
+        stores.append(await open_kv(server.url))
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connect)
+            await anyio.wait_all_tasks_blocked()
+            assert not stores
+            server.process.resume()
+    finally:
+        server.process.resume()
+    assert await stores[0].set(_SPACE, "key", b"value") > 0
+    await stores[0].aclose()
+
+
 async def test_connections_that_went_dead_are_replaced(server: Service, proxy: TcpProxy) -> None:
-    timeout = 0.5
+    # PostgreSQL's driver gives up on a connection being made after two seconds, not earlier.
+    timeout = 2.5
     store = await open_kv(through(proxy, server), timeout=timeout)
 
     async def ask() -> None:

@@ -144,6 +144,21 @@ async def test_writes_wait_for_a_replica_that_becomes_primary(store: KeyValue, r
     assert [entry.version] == versions
 
 
+async def test_opening_waits_for_a_server_that_is_full(own_server: RedisServer, raw: redis.Redis) -> None:
+    raw.config_set("maxclients", 1)
+    stores: list[KeyValue] = []
+
+    async def connect() -> None:
+        stores.append(await open_redis_kv(own_server.url))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connect)
+        await anyio.sleep(0.1)
+        assert not stores
+        raw.config_set("maxclients", 100)
+    await stores[0].aclose()
+
+
 async def test_users_and_their_rights(own_server: RedisServer, raw: redis.Redis) -> None:
     raw.acl_setuser("limited", enabled=True, passwords=["+pw"], keys=["other:*"], commands=["+get"])
     raw.acl_setuser("able", enabled=True, passwords=["+p@w"], keys=["laser:kv1:*"], categories=["+@all"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import select
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -53,7 +54,8 @@ class PostgresDriver:
             "SET default_transaction_isolation = 'read committed'"
         )
 
-    def connect(self, seconds: float) -> Connection:
+    def connect(self, seconds: float, begun: Callable[[Connection], object]) -> Connection:
+        # The driver shows a connection only once it stands; until then it keeps to whole seconds, two at least.
         # Prepared statements are off: they do not go through every pooler.
         rejected: Rejected | psycopg.OperationalError
         try:
@@ -63,6 +65,7 @@ class PostgresDriver:
         except psycopg.Error as error:
             rejected = Rejected.of(error)
         else:
+            begun(connection)
             try:
                 connection.execute(self._begin)
             except BaseException:

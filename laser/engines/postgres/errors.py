@@ -27,10 +27,11 @@ class Rejected(psycopg.OperationalError):
     """A connection that could not be made, without what the driver's own error carries along: the password.
 
     Attributes:
-        meaning: which laser error it is.
+        meaning: which laser error it is. refused: whether the server is there, but takes nobody in for now.
     """
 
     meaning: type[LaserError] = DisconnectedError
+    refused = False
 
     @classmethod
     def of(cls, error: psycopg.Error) -> Rejected:
@@ -43,6 +44,7 @@ class Rejected(psycopg.OperationalError):
             made.meaning = AuthenticationError
         else:
             made.meaning = next((kind for mark, kind in _MARKS if re.search(mark, text)), DisconnectedError)
+            made.refused = re.search(_NOT_NOW, text) is not None
         return made
 
 
@@ -55,12 +57,13 @@ _MARKS: Final[tuple[tuple[str, type[LaserError]], ...]] = (
     ('(certificate|key|CRL) file ".*" (does not exist|has )|could not (read|load) .* file', ConfigError),
     ("certificate|does not support SSL|SSL error", TransportError),
 )
+_NOT_NOW: Final = "starting up|shutting down|in recovery mode|not accepting connections|too many (clients|connections)"
 
 
 class _Meaning(NamedTuple):
     error: type[LaserError]
     text: str
-    refused: bool = False  # the server did nothing of the call
+    refused: bool = False  # for now; it did nothing of the call
 
 
 # The first that fits decides: specific ones come first.
@@ -97,7 +100,7 @@ def translate(error: Exception, what: str, seconds: float) -> Failure:
         what: the store in words. seconds: the deadline of a call.
     """
     if isinstance(error, Rejected):
-        return Failure(_build(error.meaning, f"{what}: cannot connect ({error})", seconds))
+        return Failure(_build(error.meaning, f"{what}: cannot connect ({error})", seconds), error.refused)
     meaning = next((meaning for kind, meaning in _TABLE if isinstance(error, kind)), None)
     if meaning is None:
         # Without a code it is libpq that speaks, of a connection; class 08 are the server's words for the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import redis
@@ -58,8 +58,9 @@ class RedisDriver:
                 "ssl_keyfile": config.tls_key_file,
             }
 
-    def connect(self, seconds: float) -> Connection:
+    def connect(self, seconds: float, begun: Callable[[Connection], object]) -> Connection:
         connection = cast(Connection, self._class(**self._settings, socket_connect_timeout=seconds))
+        begun(connection)
         try:
             connection.connect()
         except BaseException:

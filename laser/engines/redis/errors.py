@@ -27,7 +27,7 @@ ERRORS: Final[tuple[type[Exception], ...]] = (driver.RedisError, OSError)
 class _Meaning(NamedTuple):
     error: type[LaserError]
     text: str
-    refused: bool = False  # the server did nothing of the call
+    refused: bool = False  # for now; it did nothing of the call
 
 
 # The first that fits decides: specific ones come first.
@@ -52,7 +52,7 @@ _TABLE: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
     ),
     (
         driver.OutOfMemoryError,
-        _Meaning(TransportError, "the server's memory is full; raise its maxmemory or remove keys", refused=True),
+        _Meaning(TransportError, "the server's memory is full; raise its maxmemory or remove keys"),
     ),
     (driver.ResponseError, _Meaning(TransportError, "the server refused the call")),
     (driver.InvalidResponse, _Meaning(TransportError, "the server's answer is not Redis's protocol")),
