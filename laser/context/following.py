@@ -194,6 +194,9 @@ class Follow:
                 tail = self._tails[topic, part.id] = _Tail(rank, info, part.id, part.created_at_micros, 0)
             check_partition(info, part, tail.next, tail.created_at_micros)
             tail.end = part.end
+            if tail.epoch != info.epoch:
+                # The server may have died in between, and handed offsets out again since.
+                tail.epoch, tail.unchecked = info.epoch, tail.next > 0
 
     def _begin(self, rank: int, info: TopicInfo) -> TopicMark:
         saved = self._from.mark(info.name) if self._from is not None else None
@@ -284,6 +287,7 @@ class _Tail:
         self.last_id: int | None = None
         self.given_id: int | None = None
         self.unchecked = False
+        self.epoch = topic.epoch
         self.highest = 0
         self.copies = Copies()
         self._waiting = 0

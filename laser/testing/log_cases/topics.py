@@ -78,6 +78,9 @@ class TopicCases(LogCases):
             assert [info.name for info in found] == sorted(["zeta", "alpha", "Beta", place.topic])
             assert len({info.topic_id for info in found}) == 4
             assert found == tuple([await place.log.topic(place.stream, info.name) for info in found])
+            assert await place.log.topics(place.stream, ["zeta", "absent", "alpha", "zeta"]) == (found[1], found[3])
+            assert await place.log.topics(place.stream, []) == ()
+            assert await place.log.topics(place.stream + "-absent", ["zeta"]) == ()
 
     async def test_topics_and_streams_are_apart(self) -> None:
         async with self.place() as place:
