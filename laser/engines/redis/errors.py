@@ -41,7 +41,6 @@ _TABLE: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
     (driver.AuthenticationError, _Meaning(AuthenticationError, "user name or password are wrong or missing")),
     (driver.AuthorizationError, _Meaning(AuthenticationError, "the user may not connect")),
     (driver.BusyLoadingError, _Meaning(DisconnectedError, "the server is still loading its data", refused=True)),
-    (driver.MaxConnectionsError, _Meaning(DisconnectedError, "the server takes no more connections", refused=True)),
     (driver.ReadOnlyError, _Meaning(DisconnectedError, "the server is a read-only replica", refused=True)),
     (driver.ClusterDownError, _Meaning(DisconnectedError, "the server's cluster or primary is down", refused=True)),
     (driver.TryAgainError, _Meaning(DisconnectedError, "the server's cluster is moving keys", refused=True)),
@@ -61,6 +60,9 @@ _TABLE: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
     (driver.ConnectionError, _Meaning(DisconnectedError, "cannot be reached or closed the connection")),
     (OSError, _Meaning(DisconnectedError, "cannot be reached or closed the connection")),
 )  # fmt: skip
+# The driver gives this answer no class of its own.
+_FULL_ANSWER: Final = "max number of clients"
+_FULL: Final = _Meaning(DisconnectedError, "the server takes no more connections", refused=True)
 _OTHER: Final = _Meaning(TransportError, "the call failed")
 
 
@@ -80,7 +82,10 @@ def translate(error: Exception, what: str, seconds: float) -> Failure:
             return Failure(TransportError(f"{what}: encryption failed ({error}); does the server speak TLS there?"))
     if isinstance(error, driver.ResponseError) and "DB index" in str(error):
         return Failure(ConfigError(f"kv: {what} does not have this database ({error})"))
-    meaning = next((meaning for kind, meaning in _TABLE if isinstance(error, kind)), _OTHER)
+    if _FULL_ANSWER in str(error):
+        meaning = _FULL
+    else:
+        meaning = next((meaning for kind, meaning in _TABLE if isinstance(error, kind)), _OTHER)
     text = f"{what}: {meaning.text} ({error})"
     if meaning.error is DeadlineError:
         return Failure(DeadlineError(text, seconds=seconds))
