@@ -27,12 +27,14 @@ def examples(count: int) -> settings:
 def decodes(decode: Callable[[], T], *errors: type[Exception]) -> T | None:
     """What a decoder makes of bytes: a value, or ``None`` for one of its typed errors, in time either way.
 
-    The time is the thread's own, so that a busy machine fails nothing.
+    The time is the thread's own, and the best of three: a busy machine fails nothing, a slow decoder is always slow.
     """
-    began = time.thread_time()
-    try:
-        return decode()
-    except errors:
-        return None
-    finally:
-        assert time.thread_time() - began < _SECONDS
+    for _ in range(3):
+        began = time.thread_time()
+        try:
+            result: T | None = decode()
+        except errors:
+            result = None
+        if time.thread_time() - began < _SECONDS:
+            return result
+    raise AssertionError(f"took more than {_SECONDS} s")

@@ -32,13 +32,13 @@ plain = st.recursive(
 
 
 @given(plain)
-@examples(300)
+@examples(200)
 def test_round_trip(value: object) -> None:
     assert decode_cbor(encode_cbor(value)) == value
 
 
 @given(plain, st.data())
-@examples(600)
+@examples(400)
 def test_mutated_bytes_give_a_value_or_one_typed_error(value: object, data: st.DataObject) -> None:
     block = bytearray(encode_cbor(value))
     at = data.draw(st.integers(0, len(block) - 1))
@@ -47,7 +47,7 @@ def test_mutated_bytes_give_a_value_or_one_typed_error(value: object, data: st.D
 
 
 @given(st.binary(max_size=64))
-@examples(600)
+@examples(400)
 def test_any_bytes_give_a_value_or_one_typed_error(block: bytes) -> None:
     decodes(lambda: _is_plain(decode_cbor(block)), ls.CodecError)
 

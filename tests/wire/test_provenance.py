@@ -50,7 +50,7 @@ provenances = st.builds(
 
 
 @given(provenances)
-@examples(300)
+@examples(200)
 def test_round_trip(made: ls.Provenance) -> None:
     try:
         block = encode_provenance(made)
@@ -62,7 +62,7 @@ def test_round_trip(made: ls.Provenance) -> None:
 
 
 @given(provenances, st.data())
-@examples(500)
+@examples(300)
 def test_mutated_headers_give_provenance_or_one_typed_error(made: ls.Provenance, data: st.DataObject) -> None:
     short = ls.Provenance(conversation_id=made.conversation_id, agent=made.agent, fence_token=made.fence_token)
     block = bytearray(encode_provenance(short))

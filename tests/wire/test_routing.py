@@ -45,7 +45,7 @@ _payloads = st.sampled_from(
 
 
 @given(_headers, _payloads, st.binary(max_size=3))
-@examples(600)
+@examples(400)
 def test_what_is_shown_is_what_was_routed(headers: list[Header], payload: bytes, tail: bytes) -> None:
     block = encode_block(headers) + tail
     said = route(block, payload)
@@ -60,7 +60,7 @@ def test_what_is_shown_is_what_was_routed(headers: list[Header], payload: bytes,
 
 
 @given(_headers, _payloads)
-@examples(300)
+@examples(200)
 def test_what_cannot_be_attributed_cannot_be_decoded(headers: list[Header], payload: bytes) -> None:
     block = encode_block(headers)
     if route(block, payload).conversation_id is None:
