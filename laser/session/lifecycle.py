@@ -11,15 +11,28 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
+from laser.errors import InvalidError
 from laser.model.messages import ContextMessage
+from laser.wire.state_json import encode_state
 
-__all__ = ["LifecycleEvent", "SessionState", "SessionStatus", "decode_event", "encode_event", "fold_status"]
+__all__ = [
+    "SESSION_STATES",
+    "LifecycleEvent",
+    "SessionState",
+    "SessionStatus",
+    "decode_event",
+    "encode_event",
+    "fold_status",
+]
 
 SessionState = Literal["running", "ended", "failed", "cancelled"]
 
 _KEY: Final = "laser.session"
 _STARTED: Final = "started"
 _TERMINAL: Final[tuple[SessionState, ...]] = ("ended", "failed", "cancelled")
+
+SESSION_STATES: Final[tuple[SessionState, ...]] = ("running", *_TERMINAL)
+"""Every state of a session."""
 
 
 class LifecycleEvent(msgspec.Struct, frozen=True):
@@ -61,12 +74,16 @@ def encode_event(event: LifecycleEvent) -> bytes:
     """The JSON bytes of an event.
 
     Raises:
-        TypeError: the error is not JSON-able.
+        InvalidError: the error would not come back as it is.
     """
     value: dict[str, Any] = {_KEY: event.event}
     if event.label is not None:
         value["label"] = event.label
     if event.error is not None:
+        try:
+            encode_state({"error": event.error})
+        except InvalidError as error:
+            raise InvalidError(str(error).replace("state:", "error:", 1), argument="error") from error
         value["error"] = event.error
     return orjson.dumps(value)
 

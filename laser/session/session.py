@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 import anyio.to_thread
 
 from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
-from laser.context.policies import LastN, PolicyLike, as_policy
+from laser.context.policies import LastN, PolicyLike, as_policy, select
 from laser.context.scope import ContextScope
-from laser.errors import ConflictError, InvalidError, NotFoundError
+from laser.errors import ConflictError, NotFoundError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
@@ -74,14 +73,17 @@ class Session:
         """Finishes the session as ``failed``.
 
         Args:
-            error: what went wrong, JSON-able; an exception is kept as its type and text.
+            error: what went wrong, as JSON that comes back as it is (see ``encode_state``); an exception is kept as
+                its type and text.
 
         Raises:
-            InvalidError: the error is not JSON-able. ConflictError: the session finished in another state before.
+            InvalidError: the error cannot be kept, with the path inside it; nothing was written.
+            ConflictError: the session finished in another state before.
         """
         value: object = error
         if isinstance(error, BaseException):
-            value = {"type": type(error).__name__, "message": str(error)}
+            text = str(error).encode(errors="replace").decode()
+            value = {"type": type(error).__name__, "message": text}
         return await self._finish(LifecycleEvent("failed", error=value))
 
     async def cancel(self) -> SessionStatus:
@@ -105,7 +107,7 @@ class Session:
         chosen = LastN(DEFAULT_LAST_N) if policy is None else as_policy(policy)
         names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
         history = await read_history(self._laser.open_log(), self._laser.stream, HistoryQuery(self.id, names))
-        selection = await anyio.to_thread.run_sync(partial(chosen.selection, list(history)))
+        selection = await anyio.to_thread.run_sync(select, chosen, list(history))
         manifest = make_manifest(self.id, chosen, selection, history.skipped)
         await self.scope().append(_MANIFESTS, encode_manifest(manifest), agent=self._agent)
         return AssembledContext(selection.kept, manifest)
@@ -115,10 +117,7 @@ class Session:
         return await self.scope().checkpoint(topics)
 
     async def _finish(self, event: LifecycleEvent) -> SessionStatus:
-        try:
-            payload = encode_event(event)
-        except TypeError as error:
-            raise InvalidError(f"error: is not JSON-able: {error}", argument="error") from error
+        payload = encode_event(event)
         before = await self.status()
         if before.state == "running":
             await self.scope().append(_LIFECYCLE, payload, agent=self._agent)

@@ -6,12 +6,19 @@ from laser.context.connection import Connection
 from laser.context.replay import Replay
 from laser.context.scope import ContextScope
 from laser.context.spans import spans_full
-from laser.errors import InvalidError
+from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_LABEL_BYTES
 from laser.model.ids import new_conversation_id, parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
-from laser.session.lifecycle import LifecycleEvent, SessionState, SessionStatus, encode_event, fold_status
+from laser.session.lifecycle import (
+    SESSION_STATES,
+    LifecycleEvent,
+    SessionState,
+    SessionStatus,
+    encode_event,
+    fold_status,
+)
 from laser.session.session import Session, read_status
 
 __all__ = ["Sessions"]
@@ -70,7 +77,14 @@ class Sessions:
 
         Args:
             state: only those in this state. parent: only the children of this session. limit: 1 or more.
+
+        Raises:
+            InvalidError: a bad argument; nothing was read.
         """
+        if state is not None and state not in SESSION_STATES:
+            raise InvalidError(f"state: {state!r} is not one of {', '.join(SESSION_STATES)}", argument="state")
+        if parent is not None:
+            parent = parse_conversation_id(parent)
         if type(limit) is not int or limit < 1:
             raise InvalidError(f"limit: {limit!r} is not a whole number from 1", argument="limit")
         log, stream = self._laser.open_log(), self._laser.stream
@@ -94,9 +108,13 @@ class Sessions:
 def _check_label(label: str) -> None:
     if not isinstance(label, str) or not label.strip():
         raise InvalidError(f"label: {label!r} is not a text with something in it", argument="label")
-    size = len(label.encode("utf-8", "surrogatepass"))
-    if size > MAX_LABEL_BYTES or any(char < " " or "\ud800" <= char <= "\udfff" for char in label):
-        raise InvalidError(
-            f"label: is over {MAX_LABEL_BYTES} bytes, or holds a control character or a lone surrogate",
+    if any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in label):
+        raise InvalidError("label: holds a control character or a lone surrogate", argument="label")
+    size = len(label.encode())
+    if size > MAX_LABEL_BYTES:
+        raise LimitError(
+            f"label: has {size} bytes, allowed are {MAX_LABEL_BYTES}",
             argument="label",
+            size=size,
+            limit=MAX_LABEL_BYTES,
         )
