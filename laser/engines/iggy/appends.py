@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from apache_iggy import Partitioning, SendMessage, SendMessagesResponse
 
-from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, fault_of, translate
+from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, absent, fault_of, translate
 from laser.engines.iggy.headers import headers_of
 from laser.engines.iggy.keys import partition_of, partitions_of
 from laser.engines.iggy.links import CallExpired, Link, LinkBroken, Links
@@ -27,16 +27,6 @@ __all__ = ["Appends"]
 _PATIENCE_SECONDS: Final = 5.0  # with an append that was cancelled and has no answer yet
 
 
-class _Batch(msgspec.Struct, frozen=True, gc=False):
-    """Records on their way to one partition."""
-
-    target: Target
-    partition: int
-    records: Sequence[NewRecord]
-    messages: list[SendMessage]
-    size: int
-
-
 class _Found(msgspec.Struct, frozen=True, gc=False):
     """Records that are on the log: their partition, and their offsets by id."""
 
@@ -44,6 +34,21 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
     topic_id: int
     partition: int
     offsets: dict[int, int]
+
+    def missing(self, records: Sequence[NewRecord]) -> list[NewRecord]:
+        """Those of the records that are not among these."""
+        return [record for record in records if record.id not in self.offsets]
+
+    def appended(
+        self, records: Sequence[NewRecord], sent: Appended | None = None, rest: Sequence[NewRecord] = ()
+    ) -> Appended:
+        """Where all of the records are; ``sent`` is where the rest of them went just now."""
+        offsets = dict(self.offsets)
+        if sent is not None:
+            offsets.update(zip((record.id for record in rest), sent.offsets, strict=True))
+        return Appended(
+            self.stream_id, self.topic_id, self.partition, tuple([offsets[record.id] for record in records])
+        )
 
 
 class Appends:
@@ -60,10 +65,11 @@ class Appends:
         self, target: Target, records: Sequence[NewRecord], key: str, find_first: bool, deadline: float
     ) -> Appended:
         """Appends records to the partition of a key; see ``laser.ports.log``."""
-        started = self._links.loop.time()
-        size = _check_size(records)
+        links = self._links
+        started = links.loop.time()
+        size = _check_size(records) if len(records) > 1 else len(records[0].payload)
         messages = _messages(records)
-        found: _Found | None = None
+        partition, rest, found = 0, records, None
         broken: LinkBroken | None = None
         attempts = 0
         while True:
@@ -72,13 +78,15 @@ class Appends:
                     await self._links.pause(attempts, deadline, broken)
                 if broken is not None or find_first:
                     found = await self._find(target, records, key, deadline)
-                    if found is not None and len(found.offsets) == len(records):
-                        return _appended(found, records)
-                layout = await self._topics.layout(target, deadline)
-                batch = _batch(target, layout, key, records, messages, size, found)
+                    rest = records if found is None else found.missing(records)
+                    if found is not None and not rest:
+                        return found.appended(records)
+                    messages = messages if rest is records else _messages(rest)
+                layout = self._topics.known_layout(target, started) or await self._topics.layout(target, deadline)
+                partition = partition_of(key, layout.partition_ids) if found is None else found.partition
                 if self._given_up:
-                    await self._settle((target, batch.partition), deadline)
-                link = await self._links.pick(deadline)
+                    await self._settle((target, partition), deadline)
+                link = links.idle() or await links.pick(deadline)
             except NotFoundError:
                 raise
             except LaserError as error:
@@ -86,7 +94,7 @@ class Appends:
                     raise
                 raise _indeterminate(target, records, str(error)) from error
             try:
-                sent = await self._send(link, batch, layout, deadline)
+                sent = await self._send(link, target, partition, layout, rest, messages, size, deadline)
             except LinkBroken as error:
                 broken, attempts = error, attempts + 1
             except CallExpired as error:
@@ -100,15 +108,13 @@ class Appends:
                 else:
                     raise _indeterminate(target, records, str(error)) from error
             else:
-                if found is not None:
-                    sent.offsets.update(found.offsets)
-                return _appended(sent, records)
+                return sent if found is None else found.appended(records, sent, rest)
 
     async def _find(self, target: Target, records: Sequence[NewRecord], key: str, deadline: float) -> _Found | None:
         """Where records are already: the partition of the key that holds the most of them."""
         info = await self._topics.find(target, deadline)
         if info is None:
-            raise NotFoundError(f"{target} does not exist", stream=target.stream, topic=target.topic)
+            raise absent(target)
         owners = {record.id: route(record.headers, record.payload).conversation_id for record in records}
         best: _Found | None = None
         for partition in partitions_of(key, info.partitions):
@@ -133,42 +139,56 @@ class Appends:
             if self._given_up.get(place) is answer:
                 del self._given_up[place]
 
-    async def _send(self, link: Link, batch: _Batch, layout: Layout, deadline: float) -> _Found:
-        """Sends a batch and returns where it is.
+    async def _send(
+        self,
+        link: Link,
+        target: Target,
+        partition: int,
+        layout: Layout,
+        records: Sequence[NewRecord],
+        messages: list[SendMessage],
+        size: int,
+        deadline: float,
+    ) -> Appended:
+        """Sends records and returns where they are.
 
         Raises:
             LinkBroken: no answer, none that names an offset, or the answer to another append; see ``Link.in_doubt``.
             CallExpired, DRIVER_ERRORS.
         """
-        target = batch.target
-        answer = asyncio.ensure_future(
-            link.client.send_messages(target.stream, target.topic, _partitioning(batch.partition), batch.messages)
+        future = asyncio.ensure_future(
+            link.client.send_messages(target.stream, target.topic, _partitioning(partition), messages)
         )
         try:
-            response = await self._links.wait(link, answer, deadline, size=batch.size)
+            response = await self._links.wait(link, future, deadline, size=size)
         except asyncio.CancelledError:
-            if not answer.done():
-                self._given_up[target, batch.partition] = answer
+            if not future.done():
+                self._given_up[target, partition] = future
             raise
         confirmations = response.confirmations
         if len(confirmations) != 1:
             self._links.discard(link)
             raise LinkBroken("the answer names no offset")
         sent = confirmations[0]
-        base, partition = sent.base_offset, sent.partition_id
+        base = sent.base_offset
+        done = Appended(sent.stream_id, sent.topic_id, sent.partition_id, tuple(range(base, base + len(records))))
         if link.clustered and (
             link.in_doubt(self._links.loop.time())
-            or (sent.stream_id, sent.topic_id, partition) != (layout.stream_id, layout.topic_id, batch.partition)
+            or (done.stream_id, done.topic_id, done.partition) != (layout.stream_id, layout.topic_id, partition)
         ):
-            await self._check(link, batch, partition, base, deadline)
-        offsets = {record.id: offset for offset, record in enumerate(batch.records, base)}
-        return _Found(sent.stream_id, sent.topic_id, partition, offsets)
+            await self._check(link, target, done, records, size, deadline)
+        return done
 
-    async def _check(self, link: Link, batch: _Batch, partition: int, base: int, deadline: float) -> None:
-        ids = [record.id for record in batch.records]
+    async def _check(
+        self, link: Link, target: Target, done: Appended, records: Sequence[NewRecord], size: int, deadline: float
+    ) -> None:
+        ids = [record.id for record in records]
         try:
             good = await self._links.on(
-                link, lambda client: has_records(client, batch.target, partition, base, ids), deadline, size=batch.size
+                link,
+                lambda client: has_records(client, target, done.partition, done.offsets[0], ids),
+                deadline,
+                size=size,
             )
         except DRIVER_ERRORS as error:
             self._links.discard(link)
@@ -183,26 +203,6 @@ def _partitioning(partition: int) -> Partitioning:
     return Partitioning.partition_id(partition)
 
 
-def _batch(
-    target: Target,
-    layout: Layout,
-    key: str,
-    records: Sequence[NewRecord],
-    messages: list[SendMessage],
-    size: int,
-    found: _Found | None,
-) -> _Batch:
-    if found is None:
-        return _Batch(target, partition_of(key, layout.partition_ids), records, messages, size)
-    rest = [record for record in records if record.id not in found.offsets]
-    return _Batch(target, found.partition, rest, _messages(rest), size)
-
-
-def _appended(found: _Found, records: Sequence[NewRecord]) -> Appended:
-    offsets = tuple([found.offsets[record.id] for record in records])
-    return Appended(found.stream_id, found.topic_id, found.partition, offsets)
-
-
 def _indeterminate(target: Target, records: Sequence[NewRecord], reason: str) -> AppendIndeterminateError:
     return AppendIndeterminateError(
         f"{target}: {len(records)} record(s) may or may not have been appended ({reason}); "
@@ -215,7 +215,7 @@ def _check_size(records: Sequence[NewRecord]) -> int:
     size = 0
     for record in records:
         size += len(record.payload) + len(record.headers)
-    if size > MAX_BATCH_BYTES and len(records) > 1:
+    if size > MAX_BATCH_BYTES:
         raise LimitError(
             f"records: the batch has {size} bytes, allowed are {MAX_BATCH_BYTES}",
             argument="records",

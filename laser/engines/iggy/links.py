@@ -14,11 +14,11 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from apache_iggy import AutoLogin, IggyClient, TcpConfig, TcpReconnectionConfig
 
+from laser.engines.iggy.answers import Answer, Expired, Watch
 from laser.engines.iggy.config import IggyConfig
 from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, fault_of, translate
 from laser.engines.iggy.roster import ROSTER_COMMAND, Node, decode_roster
@@ -111,11 +111,9 @@ class Link:
         if self.clustered and ended - started > _SLOW_SECONDS + size / _STALL_BYTES:
             self.doubt_until = ended + _DOUBT_SECONDS
 
-    def free(self, answer: asyncio.Future[Any]) -> None:
-        """Takes note that a call is over, whoever still waits for it."""
+    def free(self, _: asyncio.Future[Any]) -> None:
+        """Takes note that a call is over that nobody waits for any more."""
         self.busy -= 1
-        if not answer.cancelled():
-            answer.exception()  # asked for, so that asyncio does not report it as never seen
 
 
 class Links:
@@ -134,6 +132,7 @@ class Links:
         self._known: list[str] = list(config.addresses)
         self._no_more_until = 0.0
         self._number = next(_numbers)
+        self._watch = Watch(self.loop)
         self._stall = min(_STALL_SECONDS, timeout / 2)
         self._dialled = 0
 
@@ -141,6 +140,12 @@ class Links:
     def epoch(self) -> int:
         """While it is the same, every answer came over the same connections, so the server did not start anew."""
         return self._dialled
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether one of the connections is, see ``Link.in_doubt``."""
+        now = self.loop.time()
+        return any(link.in_doubt(now) for link in self._links)
 
     def deadline(self) -> float:
         """When a call that begins now must have ended, in the loop's time."""
@@ -190,28 +195,29 @@ class Links:
             link.busy -= 1
             link.note(started, self.loop.time(), size)
 
-    async def wait(self, link: Link, answer: asyncio.Future[T], deadline: float, *, size: int = 0) -> T:
+    async def wait(self, link: Link, future: asyncio.Future[T], deadline: float, *, size: int = 0) -> T:
         """Like ``on``, for one call of the driver that is under way, and that goes on when the caller is cancelled."""
         started = self.loop.time()
-        until = self._until(started, deadline, size)
-        waiter = self.loop.create_future()
-        timer = self.loop.call_at(until, _wake, waiter)
+        until = min(deadline, started + self._stall + size / _STALL_BYTES)
+        answer = Answer(self.loop, future, until)
+        self._watch.add(answer)
         link.busy += 1
-        answer.add_done_callback(link.free)
-        answer.add_done_callback(partial(_wake, waiter))
         try:
-            await waiter
-        finally:
-            timer.cancel()
-            link.note(started, self.loop.time(), size)
-        if not answer.done():
-            answer.cancel()
-            raise self._stalled(link, until < deadline)
-        try:
-            return answer.result()
+            return await answer
+        except Expired as error:
+            future.cancel()
+            raise self._stalled(link, until < deadline) from error
         except RuntimeError as error:
             self._raise_if_broken(link, error)
             raise
+        finally:
+            self._watch.remove(answer)
+            if future.done():
+                link.busy -= 1
+            else:
+                future.add_done_callback(link.free)
+            if link.clustered:
+                link.note(started, self.loop.time(), size)
 
     async def repeat(
         self,
@@ -269,10 +275,11 @@ class Links:
 
     async def pick(self, deadline: float) -> Link:
         """A connection for the next call: an idle one, the least busy one, or a new one."""
+        idle = self.idle()
+        if idle is not None:
+            return idle
         best: Link | None = None
         for link in self._links:
-            if not link.busy:
-                return link
             if best is None or link.busy < best.busy:
                 best = link
         if best is not None and (best.busy < _CROWD or not self._may_grow()):
@@ -290,6 +297,13 @@ class Links:
             return min(self._links, key=_busy)
         finally:
             self._dialling.release()
+
+    def idle(self) -> Link | None:
+        """A connection that carries no call now."""
+        for link in self._links:
+            if not link.busy:
+                return link
+        return None
 
     def discard(self, link: Link) -> None:
         """Forgets a connection that is of no use, and idle ones with it: what broke it has most likely broken them."""
@@ -427,11 +441,6 @@ def _driver_config(config: IggyConfig, address: str) -> TcpConfig:
         )
     except ValueError as error:
         raise ConfigError(f"the Iggy client refused the address {address}: {error}") from error
-
-
-def _wake(waiter: asyncio.Future[None], _: object = None) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _busy(link: Link) -> int:

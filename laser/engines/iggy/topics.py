@@ -12,10 +12,10 @@ from apache_iggy import IggyClient, IggyExpiry, MaxTopicSize, Partition, StreamD
 
 from laser.engines.iggy.creation import creation
 from laser.engines.iggy.durability import durability_of
-from laser.engines.iggy.errors import Fault, Target
+from laser.engines.iggy.errors import Fault, Target, absent
 from laser.engines.iggy.links import Links, Misplaced
 from laser.engines.iggy.polls import first_held
-from laser.errors import LimitError, NotFoundError
+from laser.errors import LimitError
 from laser.limits import MAX_PARTITIONS
 from laser.model.topics import Durability, PartitionInfo, TopicConfig, TopicInfo, TopicRetention
 
@@ -63,11 +63,12 @@ class Topics:
 
         async def request(client: IggyClient) -> TopicDetails | None:
             details = await client.get_topic(target.stream, target.topic)
-            if details is None:
+            if details is None and self._links.in_doubt:
                 # An answer out of step can look like "absent"; the second one cannot.
-                if await client.get_topic(target.stream, target.topic) is not None:
+                details = await client.get_topic(target.stream, target.topic)
+                if details is not None:
                     raise Misplaced
-            elif details.name != target.topic:
+            if details is not None and details.name != target.topic:
                 raise Misplaced
             return details
 
@@ -90,17 +91,19 @@ class Topics:
                 _room(self._layouts)[target] = Layout(info.stream_id, info.topic_id, ids, self._links.loop.time())
                 return info
 
+    def known_layout(self, target: Target, now: float) -> Layout | None:
+        """The partitions as they were at most ``_FRESH_SECONDS`` ago, where they were looked at since."""
+        layout = self._layouts.get(target)
+        return layout if layout is not None and layout.read_at + _FRESH_SECONDS >= now else None
+
     async def layout(self, target: Target, deadline: float) -> Layout:
-        """The partitions as they were at most ``_FRESH_SECONDS`` ago.
+        """The partitions now.
 
         Raises:
             NotFoundError: the topic is absent.
         """
-        layout = self._layouts.get(target)
-        if layout is None or layout.read_at + _FRESH_SECONDS < self._links.loop.time():
-            await self._existing(target, deadline)
-            layout = self._layouts[target]
-        return layout
+        await self._existing(target, deadline)
+        return self._layouts[target]
 
     def forget(self, target: Target) -> None:
         """Looks at the topic again when it is needed next."""
@@ -200,7 +203,7 @@ class Topics:
     async def _existing(self, target: Target, deadline: float) -> TopicInfo:
         info = await self.find(target, deadline)
         if info is None:
-            raise NotFoundError(f"{target} does not exist", stream=target.stream, topic=target.topic)
+            raise absent(target)
         return info
 
     async def _await_partitions(self, target: Target, count: int, deadline: float) -> TopicInfo:
