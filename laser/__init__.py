@@ -7,6 +7,7 @@ from laser.client import Laser, context_checkpoint
 from laser.context.batching import Batching, PendingReceipt
 from laser.context.chat_policies import ChatRoles, ToolPairs
 from laser.context.following import CaughtUp, Follow
+from laser.context.kv import KvNamespace
 from laser.context.policies import Chain, ContextPolicy, LastN, RoleFilter, Selection, TokenBudget
 from laser.context.resuming import AutoSave
 from laser.context.scope import ContextScope, ConversationState
@@ -43,6 +44,7 @@ from laser.model.provenance import Provenance
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.ports.estimator import estimate_tokens
+from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
 from laser.session.lifecycle import SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
@@ -53,6 +55,7 @@ from laser.wire.snapshot import decode_snapshot, encode_snapshot
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABSENT",
     "CONTEXT_READ_WINDOW",
     "AgentTopic",
     "AppendIndeterminateError",
@@ -84,6 +87,9 @@ __all__ = [
     "Follow",
     "IdError",
     "InvalidError",
+    "KvEntry",
+    "KvNamespace",
+    "KvPage",
     "KvSnapshotStore",
     "Laser",
     "LaserError",

@@ -12,6 +12,7 @@ from laser.client.opening import Target, read_target
 from laser.context.assembly import assemble, choose_policy
 from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
+from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
 from laser.context.scope import ContextScope
 from laser.errors import ClosedError, InvalidError, NotFoundError
@@ -214,6 +215,14 @@ class Laser:
                 once when it has so many. max_pending: records that may wait; ``append`` waits above that.
         """
         return Batching(self, linger=linger, max_records=max_records, max_bytes=max_bytes, max_pending=max_pending)
+
+    def kv(self, namespace: str) -> KvNamespace:
+        """A namespace of the key-value store. Does no I/O; the store is opened at its first use.
+
+        Args:
+            namespace: 1 to ``MAX_KV_NAMESPACE_BYTES`` bytes.
+        """
+        return KvNamespace(self, namespace)
 
     def sessions(self) -> Sessions:
         """The stream's sessions. Does no I/O."""

@@ -91,7 +91,7 @@ class Target:
             from laser.engines.sqlite import open_sqlite_kv
 
             return await open_sqlite_kv(directory, timeout=self._timeout)
-        if url.startswith(("redis://", "rediss://")):
+        if url.startswith(("redis://", "rediss://", "valkey://", "valkeys://")):
             from laser.engines.redis import open_redis_kv
 
             return await open_redis_kv(url, timeout=self._timeout)

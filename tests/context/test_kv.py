@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import laser as ls
+from laser.client.opening import read_target
 from laser.context.kv import KvNamespace
 from laser.engines.memory import MemoryKeyValue
 from laser.errors import ConflictError, InvalidError, LimitError
@@ -225,3 +228,22 @@ async def test_what_is_too_long_carries_its_numbers(kv: KvNamespace) -> None:
 
 async def test_repr_tells_the_namespace(kv: KvNamespace) -> None:
     assert repr(kv) == "KvNamespace('space')"
+
+
+async def test_a_client_hands_out_namespaces(engine_url: str, stream_name: str, tmp_path: Path) -> None:
+    kv = f"embedded:{tmp_path / 'kv'}" if "@" in engine_url else None
+    async with ls.Laser.connect(engine_url, stream=stream_name, kv=kv) as laser:
+        settings = laser.kv("settings")
+        await settings.set("colour", "blue")
+        assert await settings.get("colour") == b"blue"
+        assert await laser.kv("setting").get("colour") is None
+        with pytest.raises(ls.ConflictError):
+            await settings.set("colour", "red", expect=ls.ABSENT)
+    with pytest.raises(ls.ClosedError):
+        await settings.get("colour")
+
+
+async def test_a_server_without_a_store_says_what_to_give() -> None:
+    target = read_target("u:p@127.0.0.1:1", None, None, None, 1.0)
+    with pytest.raises(ls.ConfigError, match="give kv="):
+        await target.open_kv()
