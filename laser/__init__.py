@@ -40,7 +40,7 @@ from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.checkpoint import Checkpoint
 from laser.model.ids import derive_conversation_id, new_conversation_id
 from laser.model.messages import AppendReceipt, ContextMessage, Messages, SkippedRecord
-from laser.model.provenance import Provenance
+from laser.model.provenance import Provenance, Usage
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.ports.estimator import estimate_tokens
@@ -122,6 +122,7 @@ __all__ = [
     "TopicSnapshotStore",
     "TransportError",
     "UnsupportedError",
+    "Usage",
     "checkpoint_from_snapshot",
     "context_checkpoint",
     "decode_snapshot",

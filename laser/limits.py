@@ -36,7 +36,7 @@ MAX_BATCH_RECORDS: Final = 10_000
 """Records of one ``append_many`` call."""
 
 MAX_BATCH_BYTES: Final = 64_000_000
-"""Payload and header bytes of one ``append_many`` call."""
+"""Payload bytes of one ``append_many`` call."""
 
 MAX_OFFSET: Final = 2**64 - 1
 """The largest offset a checkpoint can hold (unsigned 64 bits)."""

@@ -113,10 +113,10 @@ def build_records(
             records.append(NewRecord(identity, data, headers))
         else:
             records.append(NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,))))
-        size += len(data) + len(headers)
+        size += len(data)
     if size > MAX_BATCH_BYTES:
         raise LimitError(
-            f"payloads: {size} bytes with headers, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
+            f"payloads: {size} bytes, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
             argument="payloads",
             size=size,
             limit=MAX_BATCH_BYTES,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Provenance"]
+__all__ = ["Provenance", "Usage"]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a model call used: tokens read and written, and its cost in US dollars; ``None`` where not known."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,3 +52,15 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     def partition_key(self) -> str | None:
         """The key that decides the record's partition: the conversation id."""
         return self.conversation_id
+
+    @property
+    def deadline(self) -> int | None:
+        """``deadline_micros``, as laser-sdk calls it."""
+        return self.deadline_micros
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens and cost together, ``None`` where nothing of them is known."""
+        if self.input_tokens is None and self.output_tokens is None and self.cost_usd is None:
+            return None
+        return Usage(self.input_tokens, self.output_tokens, self.cost_usd)

@@ -264,3 +264,10 @@ def test_ids_are_read_in_any_case_and_shown_upper() -> None:
 def test_g4_records_without_provenance_say_so(block: bytes) -> None:
     with pytest.raises(ls.ProvenanceError):
         decode_provenance(block)
+
+
+def test_usage_and_deadline_are_read_as_laser_sdk_calls_them() -> None:
+    provenance = ls.Provenance(conversation_id=ls.new_conversation_id(), deadline_micros=5, input_tokens=0)
+    assert provenance.deadline == 5
+    assert provenance.usage == ls.Usage(0, None, None)
+    assert ls.Provenance().usage is None

@@ -214,10 +214,10 @@ def _indeterminate(target: Target, records: Sequence[NewRecord], reason: str) ->
 def _check_size(records: Sequence[NewRecord]) -> int:
     size = 0
     for record in records:
-        size += len(record.payload) + len(record.headers)
+        size += len(record.payload)
     if size > MAX_BATCH_BYTES:
         raise LimitError(
-            f"records: the batch has {size} bytes, allowed are {MAX_BATCH_BYTES}",
+            f"records: the batch has {size} bytes of payload, allowed are {MAX_BATCH_BYTES}",
             argument="records",
             size=size,
             limit=MAX_BATCH_BYTES,
