@@ -8,7 +8,7 @@ from typing import Final
 
 from laser.engines.iggy.errors import Target, absent
 from laser.engines.iggy.links import Links
-from laser.engines.iggy.polls import Poll, find_ids, read_stretch
+from laser.engines.iggy.polls import Poll, Stretch, find_ids, read_stretch
 from laser.engines.iggy.raw_polls import RawPolls
 from laser.engines.iggy.topics import Topics
 from laser.errors import NotFoundError
@@ -45,7 +45,7 @@ class Ranges:
         at = low
         while at < high:
             count, size = _page(info, high - at)
-            stretch = await read_stretch(self._links, Poll(target, partition, at, count, deadline, size), match)
+            stretch = await self._stretch(Poll(target, partition, at, count, deadline, size), match)
             found += stretch.records
             at = stretch.next
             if not stretch.seen:
@@ -53,6 +53,12 @@ class Ranges:
         while found and found[-1].offset >= high:
             found.pop()
         return found
+
+    async def _stretch(self, poll: Poll, match: Match | None) -> Stretch:
+        raw = await self._raw.page(poll)
+        if raw is None:
+            return await read_stretch(self._links, poll, match)
+        return Stretch(list(raw) if match is None else raw.select(match), len(raw), raw.next)
 
     async def page(
         self, target: Target, partition: int, start: int, limit: int, match: Match | None, deadline: float
