@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 import laser as ls
-from benchmarks.filling import Workload, fill
+from benchmarks.filling import Workload, fill, fill_single
 from benchmarks.peers.raw import RawClient
 from benchmarks.peers.sdk import connect_sdk, sdk_missing
 
@@ -156,6 +156,15 @@ class Bench:
                 await laser.bootstrap(4, RETENTION)
                 self._workloads[engine, count] = await fill(laser, url, count)
         return self._workloads[engine, count]
+
+    async def single(self, records: int) -> Workload:
+        """An embedded log whose records are all of one conversation; filled once."""
+        if ("single", records) not in self._workloads:
+            url, stream = self.place("embedded", f"single-{records}")
+            async with ls.Laser.connect(url, stream=stream) as laser:
+                await laser.bootstrap(4, RETENTION)
+                self._workloads["single", records] = await fill_single(laser, url, records)
+        return self._workloads["single", records]
 
     @asynccontextmanager
     async def clients(self, url: str, stream: str) -> AsyncIterator[Clients]:

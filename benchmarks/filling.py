@@ -11,12 +11,13 @@ import msgspec
 
 import laser as ls
 
-__all__ = ["AGENT", "Workload", "fill", "fill_conversations", "payloads"]
+__all__ = ["AGENT", "Workload", "fill", "fill_conversations", "fill_single", "payloads"]
 
 AGENT: Final = "planner"
 CONVERSATIONS: Final = 50
 PAYLOAD_BYTES: Final = 256
 _BURST: Final = 20
+_BATCH: Final = 1_000
 _WRITERS: Final = 8
 _QUIET_RECORDS: Final = 5
 # Far enough back to be at the far end of what a fetch examines of its partition, and still within.
@@ -55,6 +56,15 @@ async def fill(laser: ls.Laser, url: str, records: int) -> Workload:
     await laser.context(quiet).append_many(topic, payloads(_QUIET_RECORDS), agent=AGENT)
     await fill_conversations(laser, busy, after, seed=2)
     return Workload(url, laser.stream, busy, quiet, records)
+
+
+async def fill_single(laser: ls.Laser, url: str, records: int) -> Workload:
+    """Fills ``agent.sessions`` of a new stream with one long conversation."""
+    conversation = ls.derive_conversation_id("single")
+    context, content = laser.context(conversation), payloads(_BATCH)
+    for start in range(0, records, _BATCH):
+        await context.append_many(ls.AgentTopic.Sessions, content[: records - start], agent=AGENT)
+    return Workload(url, laser.stream, [conversation], conversation, records)
 
 
 async def fill_conversations(

@@ -16,6 +16,7 @@ from benchmarks.subjects import (
     imports,
     loop,
     memory,
+    port,
     scale,
     snapshots,
 )
@@ -31,6 +32,7 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "snapshots": snapshots.run,
     "conversations": conversations.run,
     "scale": scale.run,
+    "port": port.run,
     "chats": chats.run,
     "loop": loop.run,
     "memory": memory.run,

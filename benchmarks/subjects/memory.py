@@ -15,6 +15,7 @@ from benchmarks.measuring import Measured, Side, compare
 __all__ = ["run"]
 
 _SAMPLES = 3
+_LONG = 1_000_000
 
 
 async def run(bench: Bench) -> list[Line]:
@@ -27,9 +28,12 @@ async def run(bench: Bench) -> list[Line]:
     sides = {side: Side(partial(_import, module)) for side, module in modules.items()}
     lines = [_line("import", "memory after the import", "process", await compare(sides, _SAMPLES, warm_up=0))]
     for engine in bench.engines:
-        workload = await bench.workload(engine, None if engine == "iggy" else bench.size.fold_records)
+        workload = await bench.workload(engine)
         names = [LASER, SDK] if sdk and engine == "iggy" else [LASER]
         lines.append(await _read(workload, engine, names, "fetch", "memory of one `fetch(n=50)`"))
+        if engine == "embedded":
+            # All of it one conversation's: every record goes through the fold.
+            workload = await bench.single(bench.size.fold_records)
         lines.append(await _read(workload, engine, names, "fold", "memory of a full fold"))
     return lines
 
@@ -40,7 +44,8 @@ async def _read(
     async def call(side: str) -> Measured:
         return _peak(await run_fresh(action, side, workload.url, workload.stream, workload.busy[0]))
 
-    samples = await compare({name: Side(partial(call, name)) for name in names}, _SAMPLES, warm_up=0)
+    rounds = 1 if workload.records > _LONG else _SAMPLES
+    samples = await compare({name: Side(partial(call, name)) for name in names}, rounds, warm_up=0)
     return _line(action, title, engine, samples, records=workload.records, payload_bytes=PAYLOAD_BYTES)
 
 
