@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from laser.context.cache.stretch import Run
 from laser.context.cache.topic_cache import holds_record
+from laser.context.gathering import gather
 from laser.errors import NotFoundError
 from laser.model.records import LogRecord
+from laser.model.topics import TopicInfo
 from laser.model.window import Match, Page
 from laser.ports.log import Log
 from laser.wire.batches import select_records
@@ -61,12 +63,25 @@ class FoldCache:
         stream, topic, partition, match = key
         tail = proven.tail
         assert tail is not None
-        try:
+        info: TopicInfo | None = None
+        page: Page | None = None
+
+        async def look() -> None:
+            nonlocal info
+            info = await self._log.topic(stream, topic)
+
+        async def probe() -> None:
+            nonlocal page
             page = await self._log.read(stream, topic, partition, start=tail[0], limit=_AHEAD)
+
+        try:
+            # The last record proves what is known; where the partition begins now tells what retention took.
+            await gather((look, probe))
         except NotFoundError:
             self._runs.pop(key, None)
             raise
-        if page.first > start or not holds_record(page.records[:1], *tail):
+        first = _first(info, partition)
+        if page is None or first is None or first > start or not holds_record(page.records[:1], *tail):
             return None
         run = proven.run
         if page.next > run.high:
@@ -74,10 +89,10 @@ class FoldCache:
             proven.tail = (page.records[-1].offset, page.records[-1].id)
         if key in self._runs:
             self._runs.move_to_end(key)
-        found: Sequence[LogRecord] = run.since(start)
-        if len(found) > limit:
-            return Page(found[:limit], found[limit - 1].offset + 1, page.first, page.end)
-        return Page(found, max(start, run.high), page.first, page.end)
+        records: Sequence[LogRecord] = run.since(start)
+        if len(records) > limit:
+            return Page(records[:limit], records[limit - 1].offset + 1, first, page.end)
+        return Page(records, max(start, run.high), first, page.end)
 
     async def _remember(self, key: _Key, start: int, page: Page) -> None:
         if page.next <= start or page.first > start:
@@ -96,6 +111,11 @@ class FoldCache:
             last = await self._log.read(stream, topic, partition, start=page.next - 1, limit=1)
             if proven.run.high == page.next and last.records and last.records[0].offset == page.next - 1:
                 proven.tail = (last.records[0].offset, last.records[0].id)
+
+
+def _first(info: TopicInfo | None, partition: int) -> int | None:
+    parts = () if info is None else info.partitions
+    return next((part.first for part in parts if part.id == partition), None)
 
 
 class _ProvenRun:
