@@ -9,9 +9,13 @@ import typer
 import laser as ls
 from laser.cli.append import append
 from laser.cli.bootstrap import bootstrap
+from laser.cli.checkpoint import checkpoint
 from laser.cli.fetch import fetch
 from laser.cli.import_ import import_transcript
 from laser.cli.serve_info import serve_info
+from laser.cli.session import sessions
+from laser.cli.snapshot import snapshots
+from laser.cli.state import state
 from laser.cli.tail import tail
 from laser.cli.topics import topics
 
@@ -31,10 +35,14 @@ app = typer.Typer(
 app.command("append")(append)
 app.command("fetch")(fetch)
 app.command("tail")(tail)
+app.command("state")(state)
+app.command("checkpoint")(checkpoint)
 app.command("topics")(topics)
 app.command("bootstrap")(bootstrap)
 app.command("import")(import_transcript)
 app.command("serve-info")(serve_info)
+app.add_typer(snapshots, name="snapshot")
+app.add_typer(sessions, name="session")
 
 
 def _print_version(wanted: bool) -> None:

@@ -48,7 +48,7 @@ Topics = Annotated[
 ]
 
 
-def conversation_id(text: str) -> str:
+def conversation_id(text: str, argument: str = "CONVERSATION") -> str:
     """The conversation id that a user typed.
 
     Raises:
@@ -61,9 +61,9 @@ def conversation_id(text: str) -> str:
     except ls.IdError as error:
         shown = repr(text) if len(text) <= 64 else f"a text of {len(text)} characters"
         raise ls.IdError(
-            f"CONVERSATION: {shown} is neither a conversation id (26 characters, such as {ls.new_conversation_id()}) "
+            f"{argument}: {shown} is neither a conversation id (26 characters, such as {ls.new_conversation_id()}) "
             "nor @KEY, which stands for the id derived from a key of yours",
-            argument="CONVERSATION",
+            argument=argument,
         ) from error
 
 

@@ -18,7 +18,17 @@ from rich.text import Text
 
 import laser as ls
 
-__all__ = ["console", "message_json", "plain", "print_json", "print_message", "print_skipped", "retention_text"]
+__all__ = [
+    "console",
+    "indented_json",
+    "message_json",
+    "moment_text",
+    "plain",
+    "print_json",
+    "print_message",
+    "print_skipped",
+    "retention_text",
+]
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,6 +57,11 @@ def print_json(value: object) -> None:
     sys.stdout.flush()
 
 
+def indented_json(value: object) -> str:
+    """JSON for people."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
 def message_json(message: ls.ContextMessage) -> dict[str, Any]:
     """A message for programs. ``text`` holds the payload, or ``payload_base64`` where it is not UTF-8."""
     value: dict[str, Any] = {
@@ -69,10 +84,10 @@ def message_json(message: ls.ContextMessage) -> dict[str, Any]:
 
 def print_message(out: Console, message: ls.ContextMessage) -> None:
     """A message for people: who, when and where, then what."""
-    moment = _EPOCH + timedelta(microseconds=message.timestamp_micros)
     head = Text()
     head.append(plain(message.provenance.agent or "(no agent)"), style="bold")
-    head.append(f"  {moment:%Y-%m-%d %H:%M:%S}Z  {plain(message.topic)} {message.id}", style="dim")
+    when = moment_text(message.timestamp_micros)
+    head.append(f"  {when}  {plain(message.topic)} {message.id}", style="dim")
     out.print(head)
     out.print(Text(plain(_body(message)).rstrip()))
     out.print()
@@ -83,6 +98,11 @@ def print_skipped(skipped: Iterable[ls.SkippedRecord]) -> None:
     for record in skipped:
         place = f"{record.topic} {record.partition}:{record.offset}"
         sys.stderr.write(plain(f"laser: skipped {place}: {record.reason}") + "\n")
+
+
+def moment_text(micros: int | None) -> str:
+    """A time for people, in UTC."""
+    return "-" if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}Z"
 
 
 def retention_text(retention: ls.TopicRetention | None) -> str:
