@@ -300,13 +300,13 @@ async def test_a_change_whose_answer_is_lost_is_made_once(server: IggyServer, st
 
 
 async def test_a_stall_ends_every_call_within_its_deadline(server: IggyServer, stream_name: str) -> None:
-    async with _proxied(server, stream_name, timeout=1.5) as (proxy, log):
+    async with _proxied(server, stream_name, timeout=0.8) as (proxy, log):
         await log.append(stream_name, "events", [_record(b"before")], key=_KEY)
         proxy.stall()
         stalled = _record(b"stalled")
         with _Took() as took, pytest.raises(AppendIndeterminateError) as caught:
             await log.append(stream_name, "events", [stalled], key=_KEY)
-        assert took.seconds < 2.5
+        assert took.seconds < 2
         assert caught.value.record_ids == (stalled.id,)
         for call in (
             log.topic(stream_name, "events"),
@@ -318,7 +318,7 @@ async def test_a_stall_ends_every_call_within_its_deadline(server: IggyServer, s
         ):
             with _Took() as took, pytest.raises((DeadlineError, DisconnectedError)):
                 await call
-            assert took.seconds < 2.5
+            assert took.seconds < 2
         proxy.resume()
         done = await log.append(stream_name, "events", [stalled], key=_KEY, find_first=True)
         page = await log.read(stream_name, "events", done.partition, start=0, limit=10)

@@ -81,7 +81,7 @@ def server(authority: _Authority) -> Iterator[IggyServer]:
 
 async def _use(server: IggyServer, options: str, host: str = "127.0.0.1") -> None:
     config, _ = parse_iggy_url(f"iggy://iggy:iggy@{host}:{server.port}?{options}")
-    log = await open_iggy_log(config, timeout=2)
+    log = await open_iggy_log(config, timeout=1.5)
     try:
         assert (await log.describe()).engine == "iggy"
     finally:
