@@ -1,8 +1,8 @@
 """Shipped to users: conformance suites for engines, a real-server harness, faults for tests.
 
 ``LogConformance`` and ``KeyValueConformance`` test an engine of your own. They need the extra ``testing``.
-``laser.testing.server`` and ``laser.testing.cluster`` run real Apache Iggy servers on free ports, ``laser.testing.finding``
-looks for one, and ``laser.testing.proxy`` cuts, stalls and delays the connections to it.
+``laser.testing.server`` and ``laser.testing.cluster`` run real Apache Iggy servers on free ports,
+``laser.testing.finding`` looks for one, and ``laser.testing.proxy`` cuts, stalls and delays the connections to it.
 """
 
 from __future__ import annotations
