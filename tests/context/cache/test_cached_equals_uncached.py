@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 import laser as ls
 from laser.context.cache import CachedLog
 from laser.context.history import HistoryQuery, read_history
+from laser.engines.iggy import open_iggy_log, parse_iggy_url
 from laser.engines.memory import MemoryLog
 from laser.engines.sqlite import open_sqlite_log
 from laser.model.ids import new_record_id
@@ -21,12 +22,12 @@ from laser.model.records import LogRecord, NewRecord
 from laser.model.topics import TopicConfig, TopicRetention
 from laser.model.window import Match, Window, WindowQuery
 from laser.ports.log import Log
+from laser.testing.finding import OpenIggy
 from laser.wire.provenance import encode_provenance
 from laser.wire.routing import route
 
 pytestmark = pytest.mark.anyio
 
-STREAM = "app"
 TOPICS = ("a", "b")
 CONVERSATIONS = [ls.derive_conversation_id(name) for name in ("one", "two", "three", "four")]
 BAD_HEADERS = (b"", b"\x02\x05\x00", encode_provenance(ls.Provenance(conversation_id=CONVERSATIONS[0]))[:-3])
@@ -55,10 +56,11 @@ class Whole:
 class Others:
     """What other processes do to the log, at random."""
 
-    def __init__(self, log: Log, rng: random.Random) -> None:
+    def __init__(self, log: Log, stream: str, rng: random.Random, bad_headers: Sequence[bytes]) -> None:
         self.log = log
+        self.stream = stream
         self.rng = rng
-        self.ends: dict[str, int] = {}
+        self.bad_headers = bad_headers
 
     async def act(self) -> None:
         topic = self.rng.choice(TOPICS)
@@ -83,52 +85,52 @@ class Others:
         headers = encode_provenance(ls.Provenance(conversation_id=conversation, parent_conversation_id=parent))
         records = [NewRecord(new_record_id(), self.rng.randbytes(8), headers) for _ in range(count)]
         key = self.rng.choice([conversation, "elsewhere"])
-        await self.log.append(STREAM, topic, records, key=key)
+        await self.log.append(self.stream, topic, records, key=key)
 
     async def append_many(self, topic: str) -> None:
         await self.append(topic, self.rng.randint(2, 40))
 
     async def foreign(self, topic: str) -> None:
-        record = NewRecord(new_record_id(), b"foreign", self.rng.choice(BAD_HEADERS))
-        await self.log.append(STREAM, topic, [record], key=self.rng.choice(CONVERSATIONS))
+        record = NewRecord(new_record_id(), b"foreign", self.rng.choice(self.bad_headers))
+        await self.log.append(self.stream, topic, [record], key=self.rng.choice(CONVERSATIONS))
 
     async def copies(self, topic: str) -> None:
         conversation = self.rng.choice(CONVERSATIONS)
         headers = encode_provenance(ls.Provenance(conversation_id=conversation))
         record = NewRecord(new_record_id(), b"twice", headers)
-        await self.log.append(STREAM, topic, [record], key=conversation)
+        await self.log.append(self.stream, topic, [record], key=conversation)
         await self.append(topic, self.rng.randint(1, 30))
-        await self.log.append(STREAM, topic, [record], key=conversation)
+        await self.log.append(self.stream, topic, [record], key=conversation)
 
     async def purge(self, topic: str) -> None:
-        await self.log.purge(STREAM, topic)
+        await self.log.purge(self.stream, topic)
 
     async def regrow(self, topic: str) -> None:
         """A purge after which the topic grows until every partition ends where it ended, with other records."""
-        before = await self.log.topic(STREAM, topic)
+        before = await self.log.topic(self.stream, topic)
         assert before is not None
-        await self.log.purge(STREAM, topic)
+        await self.log.purge(self.stream, topic)
         for _ in range(400):
-            now = await self.log.topic(STREAM, topic)
+            now = await self.log.topic(self.stream, topic)
             assert now is not None
             if all(new.end >= old.end for new, old in zip(now.partitions, before.partitions, strict=True)):
                 return
             await self.append(topic)
 
     async def recreate(self, topic: str) -> None:
-        await self.log.delete_topic(STREAM, topic)
-        await make_topic(self.log, topic)
+        await self.log.delete_topic(self.stream, topic)
+        await make_topic(self.log, self.stream, topic, bounded=len(self.bad_headers) > 1)
 
     async def grow(self, topic: str) -> None:
-        info = await self.log.topic(STREAM, topic)
+        info = await self.log.topic(self.stream, topic)
         assert info is not None
         if len(info.partitions) < 6:
-            await self.log.add_partitions(STREAM, topic, 1)
+            await self.log.add_partitions(self.stream, topic, 1)
 
 
-async def make_topic(log: Log, topic: str) -> None:
-    retention = TopicRetention(expire_after=timedelta(days=1), max_size=60_000 if topic == "b" else None)
-    await log.ensure_topic(STREAM, topic, TopicConfig(3, retention))
+async def make_topic(log: Log, stream: str, topic: str, bounded: bool) -> None:
+    retention = TopicRetention(expire_after=timedelta(days=1), max_size=60_000 if topic == "b" and bounded else None)
+    await log.ensure_topic(stream, topic, TopicConfig(3, retention))
 
 
 def newest_of(window: Window | None, newest: int) -> list[LogRecord] | None:
@@ -140,12 +142,12 @@ def newest_of(window: Window | None, newest: int) -> list[LogRecord] | None:
     return own[len(own) - min(newest, len(own)) :]
 
 
-async def walk(log: Log, topic: str, partition: int, start: int, match: Match) -> list[LogRecord]:
+async def walk(log: Log, stream: str, topic: str, partition: int, start: int, match: Match) -> list[LogRecord]:
     """All matching records from an offset on, page by page."""
     found: list[LogRecord] = []
     at = start
     while True:
-        page = await log.read(STREAM, topic, partition, start=at, limit=7, match=match)
+        page = await log.read(stream, topic, partition, start=at, limit=7, match=match)
         found += page.records
         if page.next >= page.end:
             return found
@@ -153,41 +155,59 @@ async def walk(log: Log, topic: str, partition: int, start: int, match: Match) -
         at = page.next
 
 
-async def compare(log: Log, cached: Log, rng: random.Random) -> None:
+async def compare(log: Log, cached: Log, stream: str, rng: random.Random) -> None:
     topic = rng.choice(TOPICS)
     match = Match(rng.choice(CONVERSATIONS), rng.random() < 0.3)
     size = rng.choice([5, 60, 10_000])
     starts = rng.choice([None, None, {0: 3, 1: 20}])
     whole = WindowQuery(match, starts, None, None, size)
-    assert await cached.window(STREAM, topic, whole) == await log.window(STREAM, topic, whole)
+    assert await cached.window(stream, topic, whole) == await log.window(stream, topic, whole)
     newest = rng.choice([1, 3, 20])
     some = WindowQuery(match, starts, None, newest, size)
-    assert newest_of(await cached.window(STREAM, topic, some), newest) == newest_of(
-        await log.window(STREAM, topic, whole), newest
+    assert newest_of(await cached.window(stream, topic, some), newest) == newest_of(
+        await log.window(stream, topic, whole), newest
     )
     query = HistoryQuery(match.conversation_id, list(TOPICS), match.children, newest=newest)
-    ours, theirs = await read_history(cached, STREAM, query), await read_history(Whole(log), STREAM, query)  # type: ignore[arg-type]
+    ours, theirs = await read_history(cached, stream, query), await read_history(Whole(log), stream, query)  # type: ignore[arg-type]
     assert ours == theirs
     assert ours.skipped == theirs.skipped
-    info = await log.topic(STREAM, topic)
+    info = await log.topic(stream, topic)
     assert info is not None
     for part in info.partitions:
         start = rng.choice([part.first, part.first, max(part.first, part.end - 10)])
-        assert await walk(cached, topic, part.id, start, match) == await walk(log, topic, part.id, start, match)
+        assert await walk(cached, stream, topic, part.id, start, match) == await walk(
+            log, stream, topic, part.id, start, match
+        )
 
 
 @pytest.mark.parametrize("engine", ["memory", "embedded"])
 @pytest.mark.parametrize("max_bytes", [64 << 20, 20_000, 1], ids=["roomy", "tight", "none"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_random_histories(engine: str, max_bytes: int, seed: int, tmp_path: Path) -> None:
-    rng = random.Random(f"{seed}")
     async with open_log(engine, tmp_path) as log:
-        for topic in TOPICS:
-            await make_topic(log, topic)
-        cached = CachedLog(log, max_bytes=max_bytes, steady_clock=True)
-        others = Others(log, rng)
-        for _ in range(120):
-            for _ in range(rng.randint(0, 3)):
-                await others.act()
-            await compare(log, cached, rng)
-            assert cached.size <= max(max_bytes, 64 << 20 if max_bytes > 1 << 20 else max_bytes)
+        await try_history(log, "app", random.Random(f"{seed}"), max_bytes, steps=120, bad_headers=BAD_HEADERS)
+
+
+@pytest.mark.iggy
+@pytest.mark.parametrize("max_bytes", [64 << 20, 20_000], ids=["roomy", "tight"])
+async def test_random_histories_on_iggy(max_bytes: int, iggy: OpenIggy, stream_name: str) -> None:
+    log = await open_iggy_log(parse_iggy_url(iggy.url)[0], timeout=30.0)
+    try:
+        # Its driver sends sound headers only, so a foreign record has none.
+        await try_history(log, stream_name, random.Random("iggy"), max_bytes, steps=120, bad_headers=[b""])
+    finally:
+        await log.aclose()
+
+
+async def try_history(
+    log: Log, stream: str, rng: random.Random, max_bytes: int, *, steps: int, bad_headers: Sequence[bytes]
+) -> None:
+    for topic in TOPICS:
+        await make_topic(log, stream, topic, bounded=len(bad_headers) > 1)
+    cached = CachedLog(log, max_bytes=max_bytes, steady_clock=True)
+    others = Others(log, stream, rng, bad_headers)
+    for _ in range(steps):
+        for _ in range(rng.randint(0, 3)):
+            await others.act()
+        await compare(log, cached, stream, rng)
+        assert cached.size <= max_bytes
