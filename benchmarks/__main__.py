@@ -42,6 +42,8 @@ def main() -> None:
     run(names, size, out, engine=options.engine, directory=options.directory)
     print(report_text([result for result in read_results(out) if result.subject in names]))
     print(f"All of it is in {out}", file=sys.stderr)
+    if out == RESULTS:
+        print("python -m benchmarks.report puts it into the README", file=sys.stderr)
 
 
 def run(names: list[str], size: Size, out: Path, *, engine: str | None = None, directory: str | None = None) -> None:

@@ -11,6 +11,9 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
+from benchmarks.figures import LASER
+from benchmarks.peers.facts import peer_url
+
 __all__ = ["Fresh", "is_installed", "run_fresh", "run_import"]
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -55,7 +58,8 @@ async def run_fresh(action: Literal["fetch", "fold"], side: str, url: str, strea
     Args:
         side: ``laser`` or ``laser-sdk``.
     """
-    return await _run("-m", "benchmarks.child", action, side, url, stream, conversation)
+    place = url if side == LASER else peer_url(url)
+    return await _run("-m", "benchmarks.child", action, side, place, stream, conversation)
 
 
 async def run_import(module: str) -> Fresh:

@@ -53,7 +53,9 @@ def _commit() -> str:
         return done.stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "laser", "benchmarks")
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", "laser", "benchmarks", ":!benchmarks/results"
+        )
         return git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -20,7 +20,7 @@ from apache_iggy import (
 )
 
 import laser as ls
-from benchmarks.peers.facts import CONVERSATION, Fact, provenance_headers
+from benchmarks.peers.facts import CONVERSATION, Fact, peer_url, provenance_headers
 
 __all__ = ["RawClient"]
 
@@ -39,7 +39,7 @@ class RawClient:
     @asynccontextmanager
     async def connect(url: str, stream: str) -> AsyncIterator[RawClient]:
         """A client with a connection of its own."""
-        client = IggyClient.from_connection_string(url)
+        client = IggyClient.from_connection_string(peer_url(url))
         await client.connect()
         try:
             yield RawClient(client, stream)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import laser as ls
-from benchmarks.peers.facts import Fact, provenance_headers
+from benchmarks.peers.facts import Fact, peer_url, provenance_headers
 
 __all__ = ["append_singly", "connect_sdk", "sdk_facts", "sdk_missing", "send_batch", "topic_store"]
 
@@ -25,7 +25,7 @@ def sdk_missing() -> str | None:
 @asynccontextmanager
 async def connect_sdk(url: str, stream: str) -> AsyncIterator[Any]:
     """A client of laser-sdk. Topics must be there: its own bootstrap sends options that older servers refuse."""
-    client: Any = await import_module("laser_sdk").Laser.connect(url, stream=stream)
+    client: Any = await import_module("laser_sdk").Laser.connect(peer_url(url), stream=stream)
     try:
         yield client
     finally:
