@@ -14,7 +14,7 @@ from laser.engines.iggy.creation import creation
 from laser.engines.iggy.durability import durability_of
 from laser.engines.iggy.errors import Fault, Target, absent
 from laser.engines.iggy.links import Links, Misplaced
-from laser.engines.iggy.polls import first_held
+from laser.engines.iggy.polls import Poll, first_held, read_stretch
 from laser.errors import LimitError
 from laser.limits import MAX_PARTITIONS
 from laser.model.topics import Durability, PartitionInfo, TopicConfig, TopicInfo, TopicRetention
@@ -169,13 +169,24 @@ class Topics:
 
     async def purge(self, target: Target, deadline: float) -> None:
         """Removes every record. NotFoundError: the topic is absent."""
+        before = await self._existing(target, deadline)
+        filled = [part for part in before.partitions if part.end > part.first]
+        oldest = [await self._oldest(target, part, deadline) for part in filled]
         await self._links.repeat(
             lambda client: client.purge_topic(target.stream, target.topic), target, deadline, settle=True
         )
         self._firsts.clear()
         # The server answers before its partitions have let go of their records, and what is appended until then goes
-        # with them, acknowledged or not.
+        # with them, acknowledged or not. Partitions that held nothing do not show when it is their turn.
+        for part, record in zip(filled, oldest, strict=True):
+            while record is not None and await self._oldest(target, part, deadline) == record:
+                await self._look_again(target, deadline)
         await asyncio.sleep(_PURGE_SECONDS)
+
+    async def _oldest(self, target: Target, part: PartitionInfo, deadline: float) -> tuple[int, int] | None:
+        """Offset and id of the first record held."""
+        found = await read_stretch(self._links, Poll(target, part.id, part.first, 1, deadline), None)
+        return (found.records[0].offset, found.records[0].id) if found.records else None
 
     async def delete(self, target: Target, deadline: float) -> None:
         """Removes a topic. NotFoundError: it is absent."""
