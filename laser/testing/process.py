@@ -22,7 +22,7 @@ class ServerProcess:
     """A child process whose output goes to a file. All methods block; call them from a worker thread.
 
     Only the process that this object started is ever signalled, by its own handle, and it is killed when the
-    interpreter exits.
+    interpreter exits. A watcher, one ``sh`` that waits, kills it also when the interpreter itself was killed.
 
     Args:
         command: program and arguments.
@@ -36,12 +36,17 @@ class ServerProcess:
         self.env = dict(env)
         self.log = log
         self._child: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
     @property
     def running(self) -> bool:
         """Whether the process is alive now."""
-        return self._child is not None and self._child.poll() is None
+        alive = self._child is not None and self._child.poll() is None
+        if not alive:
+            # The process was reaped: from now on its number may be another process's.
+            self._dismiss_watcher()
+        return alive
 
     @property
     def pid(self) -> int:
@@ -71,6 +76,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._watcher = _watch(self._child.pid)
         atexit.register(self.kill)
 
     def wait_for(self, pattern: str, *, timeout: float) -> re.Match[str]:
@@ -125,7 +131,11 @@ class ServerProcess:
 
     def pause(self) -> None:
         """Freezes the process (SIGSTOP): its sockets stay open and nothing answers."""
-        os.kill(self.pid, signal.SIGSTOP)
+        pid = self.pid
+        os.kill(pid, signal.SIGSTOP)
+        if hasattr(os, "waitid"):
+            # Its threads stop one by one: until the last one has, it may still answer.
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Lets a frozen process go on."""
@@ -145,4 +155,32 @@ class ServerProcess:
 
     def _forget(self) -> None:
         self._child = None
+        self._dismiss_watcher()
         atexit.unregister(self.kill)
+
+    def _dismiss_watcher(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is None:
+            return
+        assert watcher.stdin is not None
+        try:
+            with watcher.stdin as pipe:
+                pipe.write(b"dismissed\n")
+        except BrokenPipeError:
+            pass  # somebody killed the watcher, which then has nothing to be told
+        watcher.wait()
+
+
+def _watch(pid: int) -> subprocess.Popen[bytes]:
+    """A process that kills another one when this interpreter is gone, unless it gets a line first.
+
+    It reads a pipe whose other end only this process holds, so even kill -9 of this process ends its wait. No thread
+    has to live for it, and it asks nothing of the process that it watches.
+    """
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r line || kill -9 "$0"', str(pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

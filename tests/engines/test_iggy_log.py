@@ -32,7 +32,7 @@ from laser.engines.iggy.log import IggyLog
 from laser.errors import ClosedError, InvalidError, LimitError, ProvenanceError, UnsupportedError
 from laser.model.provenance import Provenance
 from laser.model.records import NewRecord
-from laser.model.topics import PartitionInfo, TopicConfig, TopicRetention
+from laser.model.topics import PartitionInfo, TopicConfig, TopicInfo, TopicRetention
 from laser.model.window import Match, WindowQuery
 from laser.testing.cluster import free_ports
 from laser.testing.finding import OpenIggy
@@ -117,6 +117,26 @@ async def test_added_partitions_are_used_by_other_processes_soon(iggy: OpenIggy,
         with anyio.fail_after(5):
             while [(await two.append(stream_name, "events", [_record()], key=key)).partition for key in keys] != wanted:
                 await anyio.sleep(0.1)
+
+
+async def test_a_busy_partition_settles_on_one_of_two_connections(iggy: OpenIggy, stream_name: str) -> None:
+    async with _open(iggy.url) as log:
+        await log.ensure_topic(stream_name, "events", TopicConfig(1))
+        epoch = (await _info(log, stream_name)).epoch
+        for number in range(200):
+            done = await log.append(stream_name, "events", [_record()], key="key")
+            assert done.offsets == (number,)
+        assert len(log._links.all) == 2
+        lane = log._appends._lanes.of(Target(stream_name, "events"), 0)
+        best = lane.choose(log._links)
+        assert best in log._links.all
+        assert not lane.measuring
+        assert (await _info(log, stream_name)).epoch == epoch, "a second connection to a living server loses nothing"
+        assert best is not None
+        log._links.discard(best)
+        for number in range(200, 400):
+            done = await log.append(stream_name, "events", [_record()], key="key")
+            assert done.offsets == (number,)
 
 
 # ------------------------------------------------------------------------------------------------------ names
@@ -299,10 +319,14 @@ async def test_retention_moves_the_first_offset(http_server: _Http, stream_name:
         assert (await log.append(stream_name, "events", [_record()], key="key")).offsets == (12,)
 
 
-async def _part(log: IggyLog, stream: str) -> PartitionInfo:
+async def _info(log: IggyLog, stream: str) -> TopicInfo:
     info = await log.topic(stream, "events")
     assert info is not None
-    return info.partitions[0]
+    return info
+
+
+async def _part(log: IggyLog, stream: str) -> PartitionInfo:
+    return (await _info(log, stream)).partitions[0]
 
 
 async def test_a_size_that_iggy_cannot_keep_to_is_refused(iggy: OpenIggy, stream_name: str) -> None:

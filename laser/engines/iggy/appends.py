@@ -13,6 +13,7 @@ from apache_iggy import Partitioning, SendMessage, SendMessagesResponse
 from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, absent, fault_of, translate
 from laser.engines.iggy.headers import headers_of
 from laser.engines.iggy.keys import partition_of, partitions_of
+from laser.engines.iggy.lanes import Lane, Lanes
 from laser.engines.iggy.links import CallExpired, Link, LinkBroken, Links
 from laser.engines.iggy.polls import has_records
 from laser.engines.iggy.ranges import Ranges
@@ -58,6 +59,7 @@ class Appends:
         self._links = links
         self._topics = topics
         self._ranges = ranges
+        self._lanes = Lanes()
         # Appends on their way whose callers were cancelled, by where they go. Later ones must not overtake them.
         self._given_up: dict[tuple[Target, int], asyncio.Future[SendMessagesResponse]] = {}
 
@@ -86,7 +88,10 @@ class Appends:
                 partition = partition_of(key, layout.partition_ids) if found is None else found.partition
                 if self._given_up:
                     await self._settle((target, partition), deadline)
-                link = links.idle() or await links.pick(deadline)
+                lane = self._lanes.of(target, partition)
+                if lane.wants_second(links):
+                    await links.second(deadline)
+                link = lane.choose(links) or await links.pick(deadline)
             except NotFoundError:
                 raise
             except LaserError as error:
@@ -94,7 +99,7 @@ class Appends:
                     raise
                 raise _indeterminate(target, records, str(error)) from error
             try:
-                sent = await self._send(link, target, partition, layout, rest, messages, size, deadline)
+                sent = await self._send(link, lane, target, partition, layout, rest, messages, size, deadline)
             except LinkBroken as error:
                 broken, attempts = error, attempts + 1
             except CallExpired as error:
@@ -142,6 +147,7 @@ class Appends:
     async def _send(
         self,
         link: Link,
+        lane: Lane,
         target: Target,
         partition: int,
         layout: Layout,
@@ -156,6 +162,7 @@ class Appends:
             LinkBroken: no answer, none that names an offset, or the answer to another append; see ``Link.in_doubt``.
             CallExpired, DRIVER_ERRORS.
         """
+        started = self._links.loop.time() if lane.measuring else 0.0
         future = asyncio.ensure_future(
             link.client.send_messages(target.stream, target.topic, _partitioning(partition), messages)
         )
@@ -165,6 +172,8 @@ class Appends:
             if not future.done():
                 self._given_up[target, partition] = future
             raise
+        if lane.measuring:
+            lane.note(link, self._links.loop.time() - started, self._links)
         confirmations = response.confirmations
         if len(confirmations) != 1:
             self._links.discard(link)

@@ -12,7 +12,7 @@ import asyncio
 import atexit
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -158,7 +158,7 @@ class Links:
             DisconnectedError: no address answers. AuthenticationError, ConfigError: the login or TLS is wrong.
         """
         now = self.loop.time()
-        self._links.append(await self._connect(now + self.timeout, give_up=now + min(_GRACE_SECONDS, self.timeout)))
+        self._add(await self._connect(now + self.timeout, give_up=now + min(_GRACE_SECONDS, self.timeout)))
 
     async def on(
         self,
@@ -293,10 +293,21 @@ class Links:
             if best is not None:
                 return await self._grow(best, deadline)
             if not self._links:
-                self._links.append(await self._connect(deadline))
+                self._add(await self._connect(deadline))
             return min(self._links, key=_busy)
         finally:
             self._dialling.release()
+
+    @property
+    def all(self) -> Sequence[Link]:
+        """The connections that are open."""
+        return self._links
+
+    async def second(self, deadline: float) -> None:
+        """Opens another connection, unless there is no room for one or none can be made now."""
+        if self._links and self._may_grow():
+            async with self._dialling:
+                await self._grow(self._links[0], deadline)
 
     def idle(self) -> Link | None:
         """A connection that carries no call now."""
@@ -362,8 +373,22 @@ class Links:
             # The calls can go on with the connections that there are.
             self._no_more_until = self.loop.time() + _DOUBT_SECONDS
             return spare
-        self._links.append(link)
+        self._add(link)
+        if not link.clustered and await self._lives(spare, deadline):
+            # The server that the older connection leads to has not ended since, so both lead to the same.
+            self._dialled -= 1
         return link
+
+    async def _lives(self, link: Link, deadline: float) -> bool:
+        try:
+            await self.on(link, lambda client: client.ping(), deadline)
+        except (LinkBroken, CallExpired, *DRIVER_ERRORS):
+            return False
+        return True
+
+    def _add(self, link: Link) -> None:
+        self._links.append(link)
+        self._dialled += 1
 
     async def _connect(self, deadline: float, *, give_up: float | None = None) -> Link:
         dial = _DIAL_SECONDS
@@ -405,7 +430,6 @@ class Links:
             if fault_of(error) in (Fault.BROKEN, Fault.GARBLED):
                 raise
             # A server or user without that command is taken for a single node.
-        self._dialled += 1
         self._known += [node.address for node in nodes if len(nodes) > 1 and node.address not in self._known]
         return Link(client, address, len(nodes) > 1, self.loop.time())
 
