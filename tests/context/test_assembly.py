@@ -16,12 +16,12 @@ from laser.engines.memory import MemoryLog
 from laser.engines.sqlite import open_sqlite_log
 from laser.model.ids import new_record_id
 from laser.model.records import NewRecord
+from laser.testing.clock import SetClock
 from laser.testing.finding import OpenIggy
 from laser.wire.blocks import STRING, Header, encode_block
 from laser.wire.provenance import encode_provenance
 from tests.context.logs import client_on, places, port
 from tests.context.model import ModelLog, Question, Stored
-from tests.engines.clocks import SetClock
 from tests.properties import examples
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from laser.errors import ConflictError, InvalidError, LimitError
 from laser.limits import MAX_KV_KEY_BYTES, MAX_KV_NAMESPACE_BYTES, MAX_KV_VALUE_BYTES, MAX_SCAN_LIMIT
 from laser.ports.kv import ABSENT, KeyValue
 from laser.ports.log import Log
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 
 pytestmark = pytest.mark.anyio
 

@@ -17,10 +17,10 @@ from laser.engines.sqlite import open_sqlite_log
 from laser.model.records import LogRecord
 from laser.model.window import Window, WindowQuery
 from laser.ports.log import Log
+from laser.testing.clock import SetClock
 from laser.wire.provenance import encode_provenance
 from tests.context.logs import SESSIONS, client_on, places
 from tests.context.making import payloads
-from tests.engines.clocks import SetClock
 from tests.properties import examples
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ import laser as ls
 from laser.engines.memory import MemoryLog
 from laser.engines.sqlite import open_sqlite_log
 from laser.ports.log import Log
+from laser.testing.clock import SetClock
 from tests.context.folding import SESSIONS, ListStore, chain, count, texts
 from tests.context.logs import client_on
-from tests.engines.clocks import SetClock
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from laser.engines.memory import MemoryKeyValue
 from laser.ports.kv import KeyValue
 from laser.testing import KeyValueConformance
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 
 
 class TestMemoryKeyValue(KeyValueConformance):

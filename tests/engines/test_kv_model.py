@@ -16,7 +16,7 @@ from laser.engines.memory import MemoryKeyValue
 from laser.engines.sqlite import open_sqlite_kv
 from laser.errors import ConflictError
 from laser.ports.kv import ABSENT, ANY, KeyValue, KvEntry
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 from tests.properties import examples
 
 _NOW = 1_700_000_000_000_000

@@ -16,7 +16,7 @@ from laser.errors import StorageError
 from laser.model.topics import TopicConfig
 from laser.ports.kv import KeyValue
 from laser.testing import KeyValueConformance
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 from tests.engines.sqlite_worker import STREAM, TOPIC, record
 
 pytestmark = pytest.mark.anyio

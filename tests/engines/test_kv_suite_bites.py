@@ -15,7 +15,7 @@ from laser.errors import ConflictError
 from laser.ports.clock import Clock
 from laser.ports.kv import ANY, KeyValue, KvEntry, KvPage
 from laser.testing import KeyValueConformance
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from laser.engines.memory import MemoryLog
 from laser.ports.log import Log
 from laser.testing import LogConformance
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 
 
 class TestMemoryLog(LogConformance):

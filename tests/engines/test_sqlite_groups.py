@@ -19,8 +19,8 @@ from laser.engines.sqlite.checkpoints import Checkpoints
 from laser.errors import AppendIndeterminateError, ClosedError, NotFoundError, StorageError, UnsupportedError
 from laser.model.records import NewRecord
 from laser.model.topics import Durability, TopicConfig, TopicRetention
+from laser.testing.clock import SetClock
 from laser.testing.log_cases.base import contents
-from tests.engines.clocks import SetClock
 from tests.engines.sqlite_worker import STREAM, TOPIC, record
 
 pytestmark = pytest.mark.anyio

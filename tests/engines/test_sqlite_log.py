@@ -11,7 +11,7 @@ import pytest
 from laser.engines.sqlite import open_sqlite_log
 from laser.ports.log import Log
 from laser.testing import LogConformance
-from tests.engines.clocks import SetClock
+from laser.testing.clock import SetClock
 
 
 class TestSqliteLog(LogConformance):
