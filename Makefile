@@ -28,7 +28,7 @@ test: $(VENV)/.ready-test
 lint: $(VENV)/.ready-test $(VENV)/.ready-lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pyright
 
