@@ -4,6 +4,7 @@
 #   make run FILE=path     the same with a transcript of yours (JSONL or JSON, OpenAI chat shape)
 #   make test              the whole test suite; ARGS="-k name" narrows it down
 #   make lint              ruff, import-linter, mypy, pyright
+#   make survive           kill -9, power cuts, full disks, cut connections: hundreds of times; docs/reliability.md
 #   make bench             the benchmarks beside laser-sdk and others; figures in benchmarks/results
 #   make bench-quick       the same on smaller logs, in two minutes; figures in benchmarks/results/quick
 
@@ -14,7 +15,7 @@ BUDGET ?= 1200
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-quick clean
+.PHONY: help run test lint format survive bench bench-quick clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -35,6 +36,9 @@ lint: $(VENV)/.ready-test $(VENV)/.ready-lint
 format: $(VENV)/.ready-lint
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
+
+survive: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.survive $(ARGS)
 
 bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)

@@ -196,7 +196,7 @@ class Operation(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-def operations(conversations: int = 3, max_size: int = 30) -> st.SearchStrategy[list[Operation]]:
+def operations(conversations: int = 3, min_size: int = 1, max_size: int = 30) -> st.SearchStrategy[list[Operation]]:
     """Random runs of operations, appends more often than the rest, over a few conversations."""
     kinds = st.sampled_from(
         [
@@ -214,4 +214,4 @@ def operations(conversations: int = 3, max_size: int = 30) -> st.SearchStrategy[
         ]
     )
     step = st.builds(Operation, kinds, st.integers(0, conversations - 1), st.integers(1, 7))
-    return st.lists(step, min_size=1, max_size=max_size)
+    return st.lists(step, min_size=min_size, max_size=max_size)

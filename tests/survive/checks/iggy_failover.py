@@ -1,0 +1,68 @@
+"""Three Iggy nodes, the primary killed (`kill -9`) under load: nothing acknowledged is lost, appends go on in 10 s."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+
+import laser as ls
+from laser.testing.cluster import run_iggy_cluster
+from laser.testing.history import HistoryReport
+from tests.survive.figures import Budget, Figures
+from tests.survive.histories import MUST_BE_ZERO, PARTITIONS, TOPIC, Campaign, judge, summary
+from tests.survive.iggy import need_server, version
+
+_TASKS = 8
+_HEALS_WITHIN = 10.0
+
+
+def run(budget: Budget, seed: int) -> Figures:
+    """One primary for each new cluster, killed in the middle of appends, fetches and polls, and started again."""
+    need_server()
+    found: dict[str, float] = {}
+    heals: list[float] = []
+    engine = ""
+    kills = budget.choose(1, 8)
+    for number in range(kills):
+        report, heal, engine = anyio.run(_kill_one, seed + number)
+        heals.append(heal)
+        for name, figure in summary(report).items():
+            found[name] = found.get(name, 0) + figure
+    found["seconds to heal, longest"] = round(max(heals), 1)
+    figures = Figures(f"{kills} kills", found, engine=engine).must_be_zero(*MUST_BE_ZERO)
+    if max(heals) > _HEALS_WITHIN:
+        figures.broken.append(f"appends went on after {max(heals):.1f} s")
+    return figures
+
+
+async def _kill_one(seed: int) -> tuple[HistoryReport, float, str]:
+    async with run_iggy_cluster() as cluster, ls.Laser.connect(cluster.url, stream="survive", timeout=30) as laser:
+        await laser.ensure_topic(TOPIC, PARTITIONS)
+        campaign = Campaign(laser, seed)
+        async with anyio.create_task_group() as tasks:
+            for task in range(_TASKS):
+                tasks.start_soon(campaign.write, f"writer {task}", 0.002)
+            tasks.start_soon(campaign.poll, "poller 1")
+            tasks.start_soon(campaign.poll, "poller 2")
+            tasks.start_soon(campaign.fetch)
+            await _acknowledged(campaign, 300)
+            primary = await cluster.primary()
+            await primary.kill()
+            killed = time.monotonic()
+            await _acknowledged(campaign, 300)
+            # Answers that were on their way already come within a moment of the kill.
+            heal = next(moment for moment in campaign.acknowledged_at if moment > killed + 0.5) - killed
+            await primary.start()
+            await _acknowledged(campaign, 300)
+            campaign.stopped = True
+        if campaign.strange:
+            raise AssertionError(f"not laser's errors: {campaign.strange[:3]}")
+        return await judge(laser, campaign.operations), heal, await version(laser)
+
+
+async def _acknowledged(campaign: Campaign, more: int) -> None:
+    wanted = len(campaign.acknowledged_at) + more
+    with anyio.fail_after(60):
+        while len(campaign.acknowledged_at) < wanted:
+            await anyio.sleep(0.005)

@@ -1,0 +1,117 @@
+"""Writing processes for a check: started, killed, and what they said turned into a history."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from laser.testing.history import Operation
+from tests.commands import ROOT, environment
+
+
+class Writers:
+    """Writing processes on one log. Enter it with ``with``; at the end none of them is left.
+
+    Attributes:
+        failures: appends that failed definitely, with the error.
+    """
+
+    def __init__(self, url: str, stream: str, tasks: int, durability: str = "process") -> None:
+        self._command = [sys.executable, "-m", "tests.survive.writer", url, stream, str(tasks), durability]
+        self._lines: list[list[Any]] = []
+        self._done = 0
+        self._heard = threading.Condition()
+        self.living: dict[str, int] = {}
+        self._started = 0
+        self.failures: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self.living):
+            self.kill(name)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._thread.join(30)
+        self._process.stdout.close()
+
+    @property
+    def acknowledged(self) -> int:
+        """Appends that were acknowledged so far."""
+        return self._done
+
+    def start(self, seconds: float = 30.0) -> str:
+        """Starts a process, waits until it is there, and returns its name."""
+        name = f"w{self._started}"
+        self._started += 1
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{name}\n".encode())
+        self._process.stdin.flush()
+        deadline = time.monotonic() + seconds
+        with self._heard:
+            while name not in self.living:
+                if not self._heard.wait(deadline - time.monotonic()):
+                    raise RuntimeError(f"writer {name} did not start in {seconds} s")
+        return name
+
+    def wait_for(self, more: int, seconds: float = 60.0) -> None:
+        """Waits until so many more appends were acknowledged."""
+        deadline = time.monotonic() + seconds
+        with self._heard:
+            wanted = self._done + more
+            while self._done < wanted:
+                if not self._heard.wait(max(0.0, deadline - time.monotonic())):
+                    raise RuntimeError(f"the writers did not append {more} records in {seconds} s")
+
+    def kill(self, name: str) -> None:
+        """Kills a process with SIGKILL."""
+        os.kill(self.living.pop(name), signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stops all processes where they are."""
+        for pid in self.living.values():
+            os.kill(pid, signal.SIGSTOP)
+
+    def operations(self) -> list[Operation]:
+        """What was done, after the end. An append without an answer stays pending."""
+        found: dict[str, Operation] = {}
+        for line in self._lines:
+            match line:
+                case ["begin", writer, key, value, when]:
+                    found[value] = Operation(writer, "append", when, key=key, value=value)
+                case ["done", _, value, partition, offset, when]:
+                    done = found[value]
+                    done.outcome, done.partition, done.offset, done.ended = "acknowledged", partition, offset, when
+                case ["failed", _, value, error]:
+                    found[value].outcome = "failed"
+                    self.failures.append(error)
+        return list(found.values())
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            line = json.loads(text)
+            with self._heard:
+                if line[0] == "pid":
+                    self.living[line[1]] = line[2]
+                else:
+                    self._lines.append(line)
+                    self._done += line[0] == "done"
+                self._heard.notify_all()
