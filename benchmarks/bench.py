@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,8 @@ __all__ = ["FULL", "QUICK", "RETENTION", "SESSIONS", "TINY", "Bench", "Size"]
 SESSIONS: Final[str] = ls.AgentTopic.Sessions
 # A bound that no benchmark comes near: nothing may be removed while it is measured.
 RETENTION: Final = ls.TopicRetention(expire_after=timedelta(days=3_650))
+
+_Fill = Callable[[ls.Laser, str, int], Awaitable[Workload]]
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -118,7 +120,7 @@ class Bench:
         if missing is not None:
             self.skipped["laser-sdk"] = missing
         self._names = itertools.count(1)
-        self._workloads: dict[tuple[str, int], Workload] = {}
+        self._workloads: dict[tuple[str, str], Workload] = {}
 
     def place(self, engine: str, subject: str) -> tuple[str, str]:
         """The URL and a stream of its own for a subject's log."""
@@ -150,21 +152,19 @@ class Bench:
     async def workload(self, engine: str, records: int | None = None) -> Workload:
         """The log that reads are measured on: 50 conversations on 4 partitions, 256 bytes a record; filled once."""
         count = self.size.records if records is None else records
-        if (engine, count) not in self._workloads:
-            url, stream = self.place(engine, f"workload-{count}")
-            async with ls.Laser.connect(url, stream=stream) as laser:
-                await laser.bootstrap(4, RETENTION)
-                self._workloads[engine, count] = await fill(laser, url, count)
-        return self._workloads[engine, count]
+        return await self._filled(engine, f"workload-{count}", count, fill)
 
-    async def single(self, records: int) -> Workload:
-        """An embedded log whose records are all of one conversation; filled once."""
-        if ("single", records) not in self._workloads:
-            url, stream = self.place("embedded", f"single-{records}")
+    async def _filled(self, engine: str, name: str, records: int, write: _Fill) -> Workload:
+        if (engine, name) not in self._workloads:
+            url, stream = self.place(engine, name)
             async with ls.Laser.connect(url, stream=stream) as laser:
                 await laser.bootstrap(4, RETENTION)
-                self._workloads["single", records] = await fill_single(laser, url, records)
-        return self._workloads["single", records]
+                self._workloads[engine, name] = await write(laser, url, records)
+        return self._workloads[engine, name]
+
+    async def single(self, engine: str, records: int) -> Workload:
+        """A log whose records are all of one conversation; filled once."""
+        return await self._filled(engine, f"single-{records}", records, fill_single)
 
     @asynccontextmanager
     async def clients(self, url: str, stream: str) -> AsyncIterator[Clients]:

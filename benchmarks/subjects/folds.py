@@ -26,12 +26,15 @@ async def run(bench: Bench) -> list[Line]:
     lines: list[Line] = []
     for engine in bench.engines:
         workload = await bench.workload(engine)
-        lines += [await _first(bench, engine, workload), await _again(bench, engine, workload)]
+        title = "full fold, first time in a process"
+        lines += [await _first(bench, engine, workload, "fold.first", title), await _again(bench, engine, workload)]
         lines += [await _checkpoint(bench, engine, workload)]
+        workload = await bench.single(engine, bench.size.loop_records)
+        lines += [await _first(bench, engine, workload, "fold.long", "full fold of one long conversation, first time")]
     return lines
 
 
-async def _first(bench: Bench, engine: str, workload: Workload) -> Line:
+async def _first(bench: Bench, engine: str, workload: Workload, name: str, title: str) -> Line:
     """Each of our samples is of a client of its own, so that nothing is remembered; connecting does not count."""
     conversation = workload.busy[0]
 
@@ -52,7 +55,7 @@ async def _first(bench: Bench, engine: str, workload: Workload) -> Line:
             sides[RAW] = Side(lambda: raw.count_bytes(conversation))
         samples = await compare(sides, bench.size.slow_rounds)
     return make_line(
-        "fold.first", "full fold, first time in a process", engine, samples,
+        name, title, engine, samples,
         records=workload.records, payload_bytes=PAYLOAD_BYTES,
     )  # fmt: skip
 

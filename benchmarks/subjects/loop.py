@@ -25,30 +25,35 @@ _BATCH: Final = 1_000
 async def run(bench: Bench) -> list[Line]:
     """Measures on every engine. All records are one conversation's; beside them the pauses of an idle loop."""
     lines: list[Line] = []
+    for engine in bench.engines:
+        lines += [await _fetch(bench, engine), await _fold(bench, engine)]
+    return lines
+
+
+async def _fetch(bench: Bench, engine: str) -> Line:
+    """From several topics: a read examines 10,000 records of a partition, so that many take several to fetch."""
     total = bench.size.loop_records
     per_topic = min(total, ls.CONTEXT_READ_WINDOW)
     topics = [f"loop-{number}" for number in range(-(-total // per_topic))]
     conversation = ls.derive_conversation_id("loop")
-    for engine in bench.engines:
-        async with bench.empty(engine, "loop") as clients:
-            for topic in topics:
-                await clients.laser.ensure_topic(topic, 4, RETENTION)
-                await _append(clients, conversation, topic, per_topic)
-            await _append(clients, conversation, SESSIONS, total)
-            # A read examines 10,000 records of a partition, so that many records take several topics to fetch.
-            lines.append(
-                await _measure(
-                    bench, engine, clients, "fetch", f"fetch of {total:,} records",
-                    lambda client: client.context(conversation).fetch(topics=topics, n=total), len,
-                )
-            )  # fmt: skip
-            lines.append(
-                await _measure(
-                    bench, engine, clients, "fold", f"fold of {total:,} records",
-                    lambda client: client.context(conversation).state([SESSIONS], 0, weigh, full=True), int,
-                )
-            )  # fmt: skip
-    return lines
+    async with bench.empty(engine, "loop") as clients:
+        for topic in topics:
+            await clients.laser.ensure_topic(topic, 4, RETENTION)
+            await _append(clients, conversation, topic, per_topic)
+        return await _measure(
+            bench, engine, clients, "fetch", f"fetch of {total:,} records",
+            lambda client: client.context(conversation).fetch(topics=topics, n=total), len,
+        )  # fmt: skip
+
+
+async def _fold(bench: Bench, engine: str) -> Line:
+    total = bench.size.loop_records
+    workload = await bench.single(engine, total)
+    async with bench.clients(workload.url, workload.stream) as clients:
+        return await _measure(
+            bench, engine, clients, "fold", f"fold of {total:,} records",
+            lambda client: client.context(workload.busy[0]).state([SESSIONS], 0, weigh, full=True), int,
+        )  # fmt: skip
 
 
 async def _append(clients: Clients, conversation: str, topic: str, records: int) -> None:

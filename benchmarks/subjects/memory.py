@@ -33,7 +33,7 @@ async def run(bench: Bench) -> list[Line]:
         lines.append(await _read(workload, engine, names, "fetch", "memory of one `fetch(n=50)`"))
         if engine == "embedded":
             # All of it one conversation's: every record goes through the fold.
-            workload = await bench.single(bench.size.fold_records)
+            workload = await bench.single(engine, bench.size.fold_records)
         lines.append(await _read(workload, engine, names, "fold", "memory of a full fold"))
     return lines
 
