@@ -14,7 +14,8 @@ from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, absent, faul
 from laser.engines.iggy.headers import headers_of
 from laser.engines.iggy.keys import partition_of, partitions_of
 from laser.engines.iggy.lanes import Lane, Lanes
-from laser.engines.iggy.links import CallExpired, Link, LinkBroken, Links
+from laser.engines.iggy.link import CallExpired, Link, LinkBroken
+from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import has_records
 from laser.engines.iggy.ranges import Ranges
 from laser.engines.iggy.topics import Layout, Topics
@@ -52,6 +53,37 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+class _Attempt(msgspec.Struct, frozen=True, gc=False):
+    """What is sent where.
+
+    Attributes:
+        records: those that are not on the log yet. found: the others, ``None`` when there are none.
+    """
+
+    link: Link
+    lane: Lane
+    layout: Layout
+    partition: int
+    records: Sequence[NewRecord]
+    messages: list[SendMessage]
+    found: _Found | None = None
+
+    def receipt(self, response: SendMessagesResponse) -> Appended:
+        """Where the server says that the records went. LinkBroken: it names no offset."""
+        confirmations = response.confirmations
+        if len(confirmations) != 1:
+            raise LinkBroken("the answer names no offset")
+        sent = confirmations[0]
+        base = sent.base_offset
+        offsets = (base,) if len(self.records) == 1 else tuple(range(base, base + len(self.records)))
+        return Appended(sent.stream_id, sent.topic_id, sent.partition_id, offsets)
+
+    def in_doubt(self, receipt: Appended, now: float) -> bool:
+        """Whether the receipt may be another append's; see ``Link.in_doubt``."""
+        expected = (self.layout.stream_id, self.layout.topic_id, self.partition)
+        return self.link.in_doubt(now) or (receipt.stream_id, receipt.topic_id, receipt.partition) != expected
+
+
 class Appends:
     """The appends of one log."""
 
@@ -71,49 +103,104 @@ class Appends:
         started = links.loop.time()
         size = _check_size(records) if len(records) > 1 else len(records[0].payload)
         messages = _messages(records)
-        partition, rest, found = 0, records, None
         broken: LinkBroken | None = None
         attempts = 0
+        attempt = None if find_first else self._at_once(target, records, messages, key, started)
         while True:
+            if attempt is None:
+                ready = await self._prepare(
+                    target, records, messages, key, find_first, started, deadline, broken, attempts
+                )
+                if isinstance(ready, Appended):
+                    return ready
+                attempt = ready
+            link, partition = attempt.link, attempt.partition
+            future = asyncio.ensure_future(
+                link.client.send_messages(target.stream, target.topic, _partitioning(partition), attempt.messages)
+            )
+            sent = links.loop.time()
             try:
-                if broken is not None:
-                    await self._links.pause(attempts, deadline, broken)
-                if broken is not None or find_first:
-                    found = await self._find(target, records, key, deadline)
-                    rest = records if found is None else found.missing(records)
-                    if found is not None and not rest:
-                        return found.appended(records)
-                    messages = messages if rest is records else _messages(rest)
-                layout = self._topics.known_layout(target, started) or await self._topics.layout(target, deadline)
-                partition = partition_of(key, layout.partition_ids) if found is None else found.partition
-                if self._given_up:
-                    await self._settle((target, partition), deadline)
-                lane = self._lanes.of(target, partition)
-                if lane.wants_second(links):
-                    await links.second(deadline)
-                link = lane.choose(links) or await links.pick(deadline)
-            except NotFoundError:
+                response = await links.wait(link, future, deadline, size=size)
+                if attempt.lane.measuring:
+                    attempt.lane.note(link, links.loop.time() - sent, links)
+                receipt = attempt.receipt(response)
+                if link.clustered and attempt.in_doubt(receipt, links.loop.time()):
+                    await self._check(attempt, target, receipt, size, deadline)
+                found = attempt.found
+                return receipt if found is None else found.appended(records, receipt, attempt.records)
+            except asyncio.CancelledError:
+                if not future.done():
+                    self._given_up[target, partition] = future
                 raise
-            except LaserError as error:
-                if broken is None:
-                    raise
-                raise _indeterminate(target, records, str(error)) from error
-            try:
-                sent = await self._send(link, lane, target, partition, layout, rest, messages, size, deadline)
             except LinkBroken as error:
+                links.discard(link)
                 broken, attempts = error, attempts + 1
             except CallExpired as error:
-                raise _indeterminate(target, records, f"no answer within {self._links.timeout:g} s") from error
+                raise _indeterminate(target, records, f"no answer within {links.timeout:g} s") from error
             except DRIVER_ERRORS as error:
-                absent = fault_of(error) is Fault.ABSENT
-                if absent and layout.read_at < started:
+                gone = fault_of(error) is Fault.ABSENT
+                if gone and attempt.layout.read_at < started:
                     self._topics.forget(target)  # it was made anew, with other partitions: look before judging
-                elif broken is None or absent:
-                    raise translate(error, target, user=self._links.config.username or "") from error
+                elif broken is None or gone:
+                    raise translate(error, target, user=links.config.username or "") from error
                 else:
                     raise _indeterminate(target, records, str(error)) from error
-            else:
-                return sent if found is None else found.appended(records, sent, rest)
+            attempt = None
+
+    def _at_once(
+        self, target: Target, records: Sequence[NewRecord], messages: list[SendMessage], key: str, now: float
+    ) -> _Attempt | None:
+        """The first attempt, where everything for it is at hand."""
+        layout = self._topics.known_layout(target, now)
+        if layout is None or self._given_up:
+            return None
+        partition = partition_of(key, layout.partition_ids)
+        lane = self._lanes.of(target, partition)
+        link = None if lane.wants_another(self._links) else lane.choose(self._links)
+        return None if link is None else _Attempt(link, lane, layout, partition, records, messages)
+
+    async def _prepare(
+        self,
+        target: Target,
+        records: Sequence[NewRecord],
+        messages: list[SendMessage],
+        key: str,
+        find_first: bool,
+        started: float,
+        deadline: float,
+        broken: LinkBroken | None,
+        attempts: int,
+    ) -> _Attempt | Appended:
+        """The next attempt, or where the records are already.
+
+        Raises:
+            NotFoundError: the topic is absent. AppendIndeterminateError: there can be no further attempt after one
+                that was left without an answer.
+        """
+        links, found = self._links, None
+        try:
+            if broken is not None:
+                await links.pause(attempts, deadline, broken)
+            if broken is not None or find_first:
+                found = await self._find(target, records, key, deadline)
+            rest = records if found is None else found.missing(records)
+            if found is not None and not rest:
+                return found.appended(records)
+            layout = self._topics.known_layout(target, started) or await self._topics.layout(target, deadline)
+            partition = partition_of(key, layout.partition_ids) if found is None else found.partition
+            if self._given_up:
+                await self._settle((target, partition), deadline)
+            lane = self._lanes.of(target, partition)
+            if lane.wants_another(links):
+                await links.another(deadline)
+            link = lane.choose(links) or await links.pick(deadline)
+        except NotFoundError:
+            raise
+        except LaserError as error:
+            if broken is None:
+                raise
+            raise _indeterminate(target, records, str(error)) from error
+        return _Attempt(link, lane, layout, partition, rest, messages if rest is records else _messages(rest), found)
 
     async def _find(self, target: Target, records: Sequence[NewRecord], key: str, deadline: float) -> _Found | None:
         """Where records are already: the partition of the key that holds the most of them."""
@@ -144,66 +231,19 @@ class Appends:
             if self._given_up.get(place) is answer:
                 del self._given_up[place]
 
-    async def _send(
-        self,
-        link: Link,
-        lane: Lane,
-        target: Target,
-        partition: int,
-        layout: Layout,
-        records: Sequence[NewRecord],
-        messages: list[SendMessage],
-        size: int,
-        deadline: float,
-    ) -> Appended:
-        """Sends records and returns where they are.
-
-        Raises:
-            LinkBroken: no answer, none that names an offset, or the answer to another append; see ``Link.in_doubt``.
-            CallExpired, DRIVER_ERRORS.
-        """
-        started = self._links.loop.time() if lane.measuring else 0.0
-        future = asyncio.ensure_future(
-            link.client.send_messages(target.stream, target.topic, _partitioning(partition), messages)
-        )
-        try:
-            response = await self._links.wait(link, future, deadline, size=size)
-        except asyncio.CancelledError:
-            if not future.done():
-                self._given_up[target, partition] = future
-            raise
-        if lane.measuring:
-            lane.note(link, self._links.loop.time() - started, self._links)
-        confirmations = response.confirmations
-        if len(confirmations) != 1:
-            self._links.discard(link)
-            raise LinkBroken("the answer names no offset")
-        sent = confirmations[0]
-        base = sent.base_offset
-        done = Appended(sent.stream_id, sent.topic_id, sent.partition_id, tuple(range(base, base + len(records))))
-        if link.clustered and (
-            link.in_doubt(self._links.loop.time())
-            or (done.stream_id, done.topic_id, done.partition) != (layout.stream_id, layout.topic_id, partition)
-        ):
-            await self._check(link, target, done, records, size, deadline)
-        return done
-
-    async def _check(
-        self, link: Link, target: Target, done: Appended, records: Sequence[NewRecord], size: int, deadline: float
-    ) -> None:
-        ids = [record.id for record in records]
+    async def _check(self, attempt: _Attempt, target: Target, receipt: Appended, size: int, deadline: float) -> None:
+        """Reads back what a receipt names. LinkBroken: it is something else."""
+        ids = [record.id for record in attempt.records]
         try:
             good = await self._links.on(
-                link,
-                lambda client: has_records(client, target, done.partition, done.offsets[0], ids),
+                attempt.link,
+                lambda client: has_records(client, target, receipt.partition, receipt.offsets[0], ids),
                 deadline,
                 size=size,
             )
         except DRIVER_ERRORS as error:
-            self._links.discard(link)
             raise LinkBroken(str(error)) from error
         if not good:
-            self._links.discard(link)
             raise LinkBroken("the answer belongs to another append")
 
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import Final
 
 from laser.engines.iggy.errors import Target
-from laser.engines.iggy.links import Link, Links
+from laser.engines.iggy.link import Link
+from laser.engines.iggy.links import Links
 
 __all__ = ["Lane", "Lanes"]
 
-_OFTEN: Final = 64  # appends to a partition before it is worth a second connection
-_SAMPLES: Final = 12
-_AGAIN: Final = 20_000  # appends after which it is measured again
+_OFTEN: Final = 64  # appends to a partition before it is worth another connection
+_COMPARED: Final = 3  # connections; a server spreads them over its threads
+_SAMPLES: Final = 24
+_AGAIN: Final = 5_000  # appends after which it is measured again
 _MOST: Final = 1_024
 
 
@@ -42,15 +44,15 @@ class Lane:
             self._best = None
             self._appends = 0
             self._samples.clear()
-        self.measuring = self._appends > _OFTEN
+        self.measuring = self._appends > _OFTEN * len(links.all)
         if not self.measuring:
             return links.idle()
         idle = [link for link in links.all if not link.busy]
         return min(idle, key=self._count, default=None)
 
-    def wants_second(self, links: Links) -> bool:
-        """Whether it is time to have another connection to compare with."""
-        return self._appends == _OFTEN and len(links.all) == 1
+    def wants_another(self, links: Links) -> bool:
+        """Whether it is time to have another connection to compare with. Two can lead to the same thread."""
+        return self._best is None and self._appends == _OFTEN * len(links.all) and len(links.all) < _COMPARED
 
     def note(self, link: Link, seconds: float, links: Links) -> None:
         """Takes note of how soon a connection answered, while that is measured."""
@@ -64,8 +66,7 @@ class Lane:
         return len(self._samples.get(link, ()))
 
     def _typical(self, link: Link) -> float:
-        samples = sorted(self._samples[link])
-        return samples[len(samples) // 4]  # few are lucky, some wait for other things
+        return sorted(self._samples[link])[2]  # near the least: whatever adds to that is the machine's other work
 
 
 class Lanes:

@@ -9,111 +9,30 @@ A driver's client carries one call at a time. Under concurrency a few are opened
 from __future__ import annotations
 
 import asyncio
-import atexit
-import itertools
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
-from apache_iggy import AutoLogin, IggyClient, TcpConfig, TcpReconnectionConfig
+from apache_iggy import IggyClient
 
 from laser.engines.iggy.answers import Answer, Expired, Watch
 from laser.engines.iggy.config import IggyConfig
+from laser.engines.iggy.dialling import PAUSES, Dialler, read_roster
 from laser.engines.iggy.errors import DRIVER_ERRORS, Fault, Target, fault_of, translate
-from laser.engines.iggy.roster import ROSTER_COMMAND, Node, decode_roster
-from laser.errors import CodecError, ConfigError, DeadlineError, DisconnectedError, LaserError
+from laser.engines.iggy.link import SLOW_BYTES, CallExpired, Link, LinkBroken
+from laser.engines.iggy.roster import Node
+from laser.errors import CodecError, DeadlineError, DisconnectedError, LaserError
 
-__all__ = ["CallExpired", "Link", "LinkBroken", "Links", "Misplaced"]
+__all__ = ["Links"]
 
 T = TypeVar("T")
 
 _CROWD: Final = 4  # calls in a row on every connection before another one is opened
-_DIAL_SECONDS: Final = 2.0  # for one address; doubled at each round over the addresses
+_GROW_SECONDS: Final = 2.0  # to open another connection while others work
+_GROW_AGAIN_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 3.0  # that a first connection goes on after every address has refused it
 _STALL_SECONDS: Final = 5.0  # without an answer before a call moves to a fresh connection
-_STALL_BYTES: Final = 1_000_000  # that a slow network still carries in a second
 _GARBLED: Final = 3  # answers in a row that do not fit, before they are believed
-_PAUSES: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
-_HEARTBEAT: Final = timedelta(seconds=5)
-_SLOW_SECONDS: Final = 0.045  # the driver repeats a call that a node could not take after 0.05 s
-_DOUBT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
-# A thread of the driver still holds Python objects for a moment after its answer was handed over. If the interpreter
-# ends in that moment, the driver aborts the process (measured: 11 ends of 40 without a pause, 0 of 40 with one).
-_SETTLE_SECONDS: Final = 0.05
-
-
-_unclosed: set[int] = set()  # numbers, not objects: those that are gone without a close count as well
-_numbers = itertools.count()
-
-
-def _settle_at_exit() -> None:
-    if _unclosed:
-        time.sleep(_SETTLE_SECONDS)
-
-
-atexit.register(_settle_at_exit)
-
-
-class LinkBroken(Exception):
-    """The connection broke or stalled under a call; whether the call was carried out is not known.
-
-    Attributes:
-        garbled: an answer came, and it does not fit the question.
-    """
-
-    def __init__(self, reason: str, *, garbled: bool = False) -> None:
-        super().__init__(reason)
-        self.garbled = garbled
-
-
-class Misplaced(RuntimeError):
-    """An answer that belongs to another question. Raised by requests, in place of the driver."""
-
-    def __init__(self) -> None:
-        super().__init__("Invalid format: the answer does not fit the question")
-
-
-class CallExpired(Exception):
-    """The call's deadline passed while it waited for the answer."""
-
-
-class Link:
-    """One connected client of the driver.
-
-    Attributes:
-        clustered: whether it leads to one of several nodes.
-        busy: calls under way. doubt_until: until when answers are checked, in the loop's time; see ``in_doubt``.
-    """
-
-    __slots__ = ("address", "busy", "client", "clustered", "doubt_until")
-
-    def __init__(self, client: IggyClient, address: str, clustered: bool, now: float) -> None:
-        self.client = client
-        self.address = address
-        self.clustered = clustered
-        self.busy = 0
-        self.doubt_until = now + _DOUBT_SECONDS if clustered else 0.0
-
-    def in_doubt(self, now: float) -> bool:
-        """Whether an answer may belong to another question.
-
-        A node that becomes primary answers the calls that the dead one left open, and can send such an answer to a
-        client of its own that has the number of the dead node's client (seen on 0.9.0-edge.5). The driver takes it
-        for the answer to its next call, and all later answers are off by one. This happens around an election only,
-        which shows as a fresh connection or a slow call.
-        """
-        return self.clustered and now < self.doubt_until
-
-    def note(self, started: float, ended: float, size: int) -> None:
-        """Takes note of how long a call took."""
-        if self.clustered and ended - started > _SLOW_SECONDS + size / _STALL_BYTES:
-            self.doubt_until = ended + _DOUBT_SECONDS
-
-    def free(self, _: asyncio.Future[Any]) -> None:
-        """Takes note that a call is over that nobody waits for any more."""
-        self.busy -= 1
 
 
 class Links:
@@ -128,18 +47,17 @@ class Links:
         self.timeout = timeout
         self.loop = asyncio.get_running_loop()
         self._links: list[Link] = []
+        self._dialler = Dialler(config)
         self._dialling = asyncio.Lock()
-        self._known: list[str] = list(config.addresses)
         self._no_more_until = 0.0
-        self._number = next(_numbers)
-        self._watch = Watch(self.loop)
+        self.watch = Watch(self.loop)
         self._stall = min(_STALL_SECONDS, timeout / 2)
-        self._dialled = 0
+        self._epoch = 0
 
     @property
     def epoch(self) -> int:
         """While it is the same, every answer came over the same connections, so the server did not start anew."""
-        return self._dialled
+        return self._epoch
 
     @property
     def in_doubt(self) -> bool:
@@ -158,7 +76,7 @@ class Links:
             DisconnectedError: no address answers. AuthenticationError, ConfigError: the login or TLS is wrong.
         """
         now = self.loop.time()
-        self._add(await self._connect(now + self.timeout, give_up=now + min(_GRACE_SECONDS, self.timeout)))
+        self._add(await self._dialler.connect(now + self.timeout, give_up=now + min(_GRACE_SECONDS, self.timeout)))
 
     async def on(
         self,
@@ -179,45 +97,25 @@ class Links:
             LinkBroken, CallExpired: no answer. RuntimeError and others of ``DRIVER_ERRORS``: what the answer is.
         """
         started = self.loop.time()
-        until = self._until(started, deadline, size)
+        until = self.until(started, deadline, size)
         link.busy += 1
         try:
             async with asyncio.timeout_at(until):
                 if settle and link.in_doubt(started):
-                    await _read_roster(link.client)
+                    await read_roster(link.client)
                 return await request(link.client)
         except TimeoutError as error:
-            raise self._stalled(link, until < deadline) from error
+            raise self.stalled(link, until < deadline) from error
         except (RuntimeError, CodecError) as error:
-            self._raise_if_broken(link, error)
+            self.raise_if_broken(link, error)
             raise
         finally:
             link.busy -= 1
             link.note(started, self.loop.time(), size)
 
-    async def wait(self, link: Link, future: asyncio.Future[T], deadline: float, *, size: int = 0) -> T:
+    def wait(self, link: Link, future: asyncio.Future[T], deadline: float, *, size: int = 0) -> Answer[T]:
         """Like ``on``, for one call of the driver that is under way, and that goes on when the caller is cancelled."""
-        started = self.loop.time()
-        until = min(deadline, started + self._stall + size / _STALL_BYTES)
-        answer = Answer(self.loop, future, until)
-        self._watch.add(answer)
-        link.busy += 1
-        try:
-            return await answer
-        except Expired as error:
-            future.cancel()
-            raise self._stalled(link, until < deadline) from error
-        except RuntimeError as error:
-            self._raise_if_broken(link, error)
-            raise
-        finally:
-            self._watch.remove(answer)
-            if future.done():
-                link.busy -= 1
-            else:
-                future.add_done_callback(link.free)
-            if link.clustered:
-                link.note(started, self.loop.time(), size)
+        return _Call(self, link, future, deadline, size)
 
     async def repeat(
         self,
@@ -264,8 +162,8 @@ class Links:
         """
         rest = deadline - self.loop.time()
         if rest <= 0:
-            raise self._disconnected(str(broken)) from broken.__cause__
-        await asyncio.sleep(min(rest, _PAUSES[min(failures - 1, len(_PAUSES) - 1)]))
+            raise self._dialler.disconnected(str(broken)) from broken.__cause__
+        await asyncio.sleep(min(rest, PAUSES[min(failures - 1, len(PAUSES) - 1)]))
 
     def late(self, target: Target) -> DeadlineError:
         """The error of a call that had no answer in time."""
@@ -288,12 +186,12 @@ class Links:
             async with asyncio.timeout_at(deadline):
                 await self._dialling.acquire()
         except TimeoutError as error:
-            raise self._disconnected("") from error
+            raise self._dialler.disconnected("") from error
         try:
             if best is not None:
                 return await self._grow(best, deadline)
             if not self._links:
-                self._add(await self._connect(deadline))
+                self._add(await self._dialler.connect(deadline))
             return min(self._links, key=_busy)
         finally:
             self._dialling.release()
@@ -303,7 +201,7 @@ class Links:
         """The connections that are open."""
         return self._links
 
-    async def second(self, deadline: float) -> None:
+    async def another(self, deadline: float) -> None:
         """Opens another connection, unless there is no room for one or none can be made now."""
         if self._links and self._may_grow():
             async with self._dialling:
@@ -319,12 +217,12 @@ class Links:
     def discard(self, link: Link) -> None:
         """Forgets a connection that is of no use, and idle ones with it: what broke it has most likely broken them."""
         if link in self._links:
-            self._dialled += 1
+            self._epoch += 1
             self._links = [other for other in self._links if other is not link and other.busy]
 
     async def roster(self, deadline: float) -> tuple[Node, ...]:
         """The nodes as the server that is connected announces them."""
-        return await self.repeat(_read_roster, Target(), deadline) or ()
+        return await self.repeat(read_roster, Target(), deadline) or ()
 
     async def close(self) -> None:
         """Logs every connection out and lets go of it."""
@@ -337,18 +235,19 @@ class Links:
                 continue  # gone already, so there is nothing to log out of
             finally:
                 del link
-        if self._number in _unclosed:
-            await asyncio.sleep(_SETTLE_SECONDS)
-            _unclosed.discard(self._number)
+        await self._dialler.settle()
 
-    def _until(self, started: float, deadline: float, size: int) -> float:
-        return min(deadline, started + self._stall + size / _STALL_BYTES)
+    def until(self, started: float, deadline: float, size: int) -> float:
+        """When to give up one attempt at a call."""
+        return min(deadline, started + self._stall + size / SLOW_BYTES)
 
-    def _stalled(self, link: Link, time_is_left: bool) -> LinkBroken | CallExpired:
+    def stalled(self, link: Link, time_is_left: bool) -> LinkBroken | CallExpired:
+        """Forgets a connection that gave no answer; the error for the call."""
         self.discard(link)
         return LinkBroken(f"no answer from {link.address}") if time_is_left else CallExpired()
 
-    def _raise_if_broken(self, link: Link, error: RuntimeError | CodecError) -> None:
+    def raise_if_broken(self, link: Link, error: RuntimeError | CodecError) -> None:
+        """Forgets the connection and raises ``LinkBroken`` where an error says that it is of no use any more."""
         fault = Fault.GARBLED if isinstance(error, CodecError) else fault_of(error)
         if fault is Fault.BROKEN or (fault is Fault.GARBLED and link.in_doubt(self.loop.time())):
             self.discard(link)
@@ -368,15 +267,14 @@ class Links:
 
     async def _grow(self, spare: Link, deadline: float) -> Link:
         try:
-            link = await self._connect(min(deadline, self.loop.time() + _DIAL_SECONDS), give_up=0.0)
+            link = await self._dialler.connect(min(deadline, self.loop.time() + _GROW_SECONDS), give_up=0.0)
         except DisconnectedError:
             # The calls can go on with the connections that there are.
-            self._no_more_until = self.loop.time() + _DOUBT_SECONDS
+            self._no_more_until = self.loop.time() + _GROW_AGAIN_SECONDS
             return spare
-        self._add(link)
-        if not link.clustered and await self._lives(spare, deadline):
-            # The server that the older connection leads to has not ended since, so both lead to the same.
-            self._dialled -= 1
+        # If the server that the older connection leads to has not ended since, both lead to the same.
+        known = not link.clustered and await self._lives(spare, deadline)
+        self._add(link, epoch=not known)
         return link
 
     async def _lives(self, link: Link, deadline: float) -> bool:
@@ -386,94 +284,49 @@ class Links:
             return False
         return True
 
-    def _add(self, link: Link) -> None:
+    def _add(self, link: Link, *, epoch: bool = True) -> None:
         self._links.append(link)
-        self._dialled += 1
+        self._epoch += epoch
 
-    async def _connect(self, deadline: float, *, give_up: float | None = None) -> Link:
-        dial = _DIAL_SECONDS
-        rounds = 0
-        while True:
-            reason, refused = "", True
-            for address in tuple(self._known):
-                now = self.loop.time()
-                if now >= deadline:
-                    break
-                try:
-                    async with asyncio.timeout_at(min(deadline, now + dial)):
-                        link = await self._dial(address)
-                except TimeoutError:
-                    reason, refused = f"no answer from {address}", False
-                except DRIVER_ERRORS as error:
-                    if fault_of(error) in (Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.CONFIG, Fault.INVALID):
-                        raise translate(error, Target(), user=self.config.username or "") from error
-                    reason = f"{address}: {error}"
-                    refused = refused and str(error) == "Cannot establish connection"
-                else:
-                    self._prefer(address)
-                    return link
-            now = self.loop.time()
-            if now >= deadline or (give_up is not None and refused and now >= give_up):
-                raise self._disconnected(reason)
-            rounds += 1
-            dial *= 2
-            await asyncio.sleep(min(deadline - now, _PAUSES[min(rounds, len(_PAUSES) - 1)]))
 
-    async def _dial(self, address: str) -> Link:
-        client = IggyClient(_driver_config(self.config, address))
-        _unclosed.add(self._number)
-        await client.connect()
-        nodes: tuple[Node, ...] = ()
+class _Call(Answer[T]):
+    """One call of the driver on a connection, under way."""
+
+    __slots__ = ("_deadline", "_link", "_links", "_size", "_started")
+
+    def __init__(self, links: Links, link: Link, future: asyncio.Future[T], deadline: float, size: int) -> None:
+        started = links.loop.time()
+        super().__init__(links.loop, future, links.until(started, deadline, size))
+        self._links = links
+        self._link = link
+        self._started = started
+        self._deadline = deadline
+        self._size = size
+
+    def __await__(self) -> Generator[Any, None, T]:
+        links, link, future = self._links, self._link, self.future
+        links.watch.add(self)
+        link.busy += 1
         try:
-            nodes = await _read_roster(client)
+            if not future.done():
+                self._asyncio_future_blocking = True
+                yield self
+            return future.result()
+        except Expired as error:
+            future.cancel()
+            raise links.stalled(link, self.until < self._deadline) from error
         except RuntimeError as error:
-            if fault_of(error) in (Fault.BROKEN, Fault.GARBLED):
-                raise
-            # A server or user without that command is taken for a single node.
-        self._known += [node.address for node in nodes if len(nodes) > 1 and node.address not in self._known]
-        return Link(client, address, len(nodes) > 1, self.loop.time())
-
-    def _prefer(self, address: str) -> None:
-        self._known.sort(key=lambda known: known != address)
-
-    def _disconnected(self, reason: str) -> DisconnectedError:
-        hint = "check that it runs and that the address is right"
-        if self.config.tls:
-            hint += ", that it speaks TLS, and that its certificate is valid for this host and from a trusted authority"
-        return DisconnectedError(
-            f"no connection to the Iggy server at {self.config.location} ({reason or 'no time left'}); {hint}"
-        )
-
-
-def _driver_config(config: IggyConfig, address: str) -> TcpConfig:
-    login = (
-        AutoLogin.personal_access_token(config.token)
-        if config.token is not None
-        else AutoLogin.username_password(config.username or "", config.password or "")
-    )
-    try:
-        return TcpConfig(
-            server_address=address,
-            auto_login=login,
-            reconnection=TcpReconnectionConfig(enabled=False),
-            heartbeat_interval=_HEARTBEAT,
-            tls_enabled=config.tls,
-            tls_domain=config.tls_domain,
-            tls_ca_file=config.tls_ca_file,
-            tls_validate_certificate=config.tls_validate,
-            nodelay=True,
-        )
-    except ValueError as error:
-        raise ConfigError(f"the Iggy client refused the address {address}: {error}") from error
+            links.raise_if_broken(link, error)
+            raise
+        finally:
+            links.watch.remove(self)
+            if future.done():
+                link.busy -= 1
+            else:
+                future.add_done_callback(link.free)
+            if link.clustered:
+                link.note(self._started, links.loop.time(), self._size)
 
 
 def _busy(link: Link) -> int:
     return link.busy
-
-
-async def _read_roster(client: IggyClient) -> tuple[Node, ...]:
-    data = await client.send_binary_request(ROSTER_COMMAND, b"")
-    try:
-        return decode_roster(data)
-    except CodecError as error:
-        raise Misplaced from error

@@ -15,7 +15,8 @@ from apache_iggy import Consumer, HeaderKey, HeaderValue, IggyClient, PollingStr
 
 from laser.engines.iggy.errors import Target
 from laser.engines.iggy.headers import UNREADABLE, Headers, block_of
-from laser.engines.iggy.links import Links, Misplaced
+from laser.engines.iggy.link import Misplaced
+from laser.engines.iggy.links import Links
 from laser.errors import IdError
 from laser.model.ids import parse_conversation_id
 from laser.model.records import LogRecord

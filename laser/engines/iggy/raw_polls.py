@@ -7,7 +7,8 @@ from typing import Final
 
 from apache_iggy import IggyClient
 
-from laser.engines.iggy.links import Links, Misplaced
+from laser.engines.iggy.link import Misplaced
+from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import CONSUMER_NAME, Poll, read_stretch
 from laser.engines.iggy.raw import POLL_COMMAND, RawPage, poll_body
 from laser.errors import CodecError

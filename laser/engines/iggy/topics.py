@@ -13,7 +13,8 @@ from apache_iggy import IggyClient, IggyExpiry, MaxTopicSize, Partition, StreamD
 from laser.engines.iggy.creation import creation
 from laser.engines.iggy.durability import durability_of
 from laser.engines.iggy.errors import Fault, Target, absent
-from laser.engines.iggy.links import Links, Misplaced
+from laser.engines.iggy.link import Misplaced
+from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import Poll, first_held, read_stretch
 from laser.errors import LimitError
 from laser.limits import MAX_PARTITIONS
