@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laser.context.resume import record_at
 from laser.context.spans import look_up
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
 from laser.model.checks import check_topics
@@ -39,6 +40,5 @@ async def _mark(log: Log, stream: str, info: TopicInfo) -> TopicMark:
 async def _last_id(log: Log, stream: str, info: TopicInfo, part: PartitionInfo) -> int | None:
     if part.end == part.first:
         return None
-    page = await log.read(stream, info.name, part.id, start=part.end - 1, limit=1)
-    # The page is empty when retention or a purge came in between; then there is nothing to remember.
-    return page.records[0].id if page.records and page.records[0].offset == part.end - 1 else None
+    record = await record_at(log, stream, info.name, part.id, part.end - 1)
+    return None if record is None else record.id

@@ -27,7 +27,7 @@ from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
-from laser.model.window import Match
+from laser.model.window import Match, Page
 from laser.ports.log import Log
 from laser.wire.routing import route
 
@@ -221,38 +221,26 @@ class Follow:
         return mark
 
     async def _read(self, tail: _Tail) -> _Read:
-        back = min(tail.next, COPY_DISTANCE if tail.unchecked else 1)
-        page = await self._log.read(
-            self._stream, tail.topic.name, tail.partition, start=tail.next - back, limit=_PAGE + back
-        )
-        if page.end < tail.next:
-            raise StaleCheckpointError(
-                f"partition {tail.partition} of {tail.topic.name!r} ends at {page.end}, before {tail.next}: "
-                "it was purged, or lost its end",
-                topic=tail.topic.name,
-                partition=tail.partition,
-                expected=tail.next,
-                actual=page.end,
+        read = _Read(tail)
+        at = tail.next - min(tail.next, COPY_DISTANCE if tail.unchecked else 1)
+        while True:
+            page = await self._log.read(
+                self._stream, tail.topic.name, tail.partition, start=at, limit=_PAGE + tail.next - at
             )
-        if page.first > tail.next:
-            raise RetentionGapError(
-                f"partition {tail.partition} of {tail.topic.name!r} now begins at {page.first}: "
-                f"the records from {tail.next} on are gone by retention",
-                topic=tail.topic.name,
-                partition=tail.partition,
-                wanted=tail.next,
-                first=page.first,
-            )
-        read = _Read(tail, max(tail.next, page.next))
-        for count, record in enumerate(page.records, 1):
-            if record.offset == tail.next - 1 and tail.last_id is not None:
-                check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
-            read.last = record
-            if route(record.headers, record.payload).meets(self._match):
-                read.records.append((record, decode_record(record, tail.topic)))
-            if count % _DECODE_CHUNK == 0:
-                await anyio.lowlevel.checkpoint()
-        return read
+            _check_page(tail, page)
+            for count, record in enumerate(page.records, 1):
+                if record.offset == tail.next - 1 and tail.last_id is not None:
+                    check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
+                read.last = record
+                if route(record.headers, record.payload).meets(self._match):
+                    read.records.append((record, decode_record(record, tail.topic)))
+                if count % _DECODE_CHUNK == 0:
+                    await anyio.lowlevel.checkpoint()
+            at = max(at, page.next)
+            # Large records make several pages of what lies before the place to go on at.
+            if at >= tail.next:
+                read.next = at
+                return read
 
     def _accept(self, read: _Read) -> list[_Ordered]:
         """Moves a tail to the end of what was read, and returns the messages in it."""
@@ -318,11 +306,32 @@ _Ordered = tuple[tuple[int, int, int, int], ContextMessage, _Tail]
 class _Read:
     """What was read of one partition: how far, the last record, and the conversation's records."""
 
-    def __init__(self, tail: _Tail, position: int) -> None:
+    def __init__(self, tail: _Tail) -> None:
         self.tail = tail
-        self.next = position
+        self.next = tail.next
         self.last: LogRecord | None = None
         self.records: list[tuple[LogRecord, ContextMessage | SkippedRecord]] = []
+
+
+def _check_page(tail: _Tail, page: Page) -> None:
+    if page.end < tail.next:
+        raise StaleCheckpointError(
+            f"partition {tail.partition} of {tail.topic.name!r} ends at {page.end}, before {tail.next}: "
+            "it was purged, or lost its end",
+            topic=tail.topic.name,
+            partition=tail.partition,
+            expected=tail.next,
+            actual=page.end,
+        )
+    if page.first > tail.next:
+        raise RetentionGapError(
+            f"partition {tail.partition} of {tail.topic.name!r} now begins at {page.first}: "
+            f"the records from {tail.next} on are gone by retention",
+            topic=tail.topic.name,
+            partition=tail.partition,
+            wanted=tail.next,
+            first=page.first,
+        )
 
 
 def _order(entry: _Ordered) -> tuple[int, int, int, int]:

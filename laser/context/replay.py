@@ -18,7 +18,7 @@ from laser.errors import RetentionGapError, StaleCheckpointError
 from laser.limits import COPY_DISTANCE
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
-from laser.model.window import Match
+from laser.model.window import Match, Page
 from laser.ports.log import Log
 from laser.wire.routing import route
 
@@ -148,9 +148,7 @@ class Replay:
         span, start = reader.span, reader.scanned
         resumes = span.resumes and not reader.resumed
         if resumes and (start < span.stop or span.last_id is not None):
-            reader.resumed = True
-            low = max(0, start - _OVERLAP)
-            page = await self._log.read(self._stream, span.topic.name, span.partition, start=low, limit=_RESUME_PAGE)
+            page = await self._read_overlap(reader)
         elif start >= span.stop:
             reader.finish()
             return
@@ -176,10 +174,7 @@ class Replay:
                 wanted=start,
                 first=page.first,
             )
-        records = page.records
-        if resumes:
-            records = self._pass_overlap(reader, records)
-        for count, record in enumerate(records, 1):
+        for count, record in enumerate(page.records, 1):
             if record.offset >= span.stop:
                 break
             self._take(reader, record)
@@ -188,6 +183,19 @@ class Replay:
         reader.scanned = max(start, min(page.next, span.stop))
         if reader.scanned >= span.stop:
             reader.finish()
+
+    async def _read_overlap(self, reader: _Reader) -> Page:
+        """Passes what lies before the span, and returns the page that goes on into it, matching records only."""
+        span, reader.resumed = reader.span, True
+        low = at = max(0, span.start - _OVERLAP)
+        while True:
+            limit = _RESUME_PAGE - (at - low)
+            page = await self._log.read(self._stream, span.topic.name, span.partition, start=at, limit=limit)
+            rest = self._pass_overlap(reader, page.records)
+            # Large records make several pages of it.
+            if page.next >= span.start or at >= page.end:
+                return Page(rest, page.next, page.first, page.end)
+            at = max(at, page.next)
 
     def _pass_overlap(self, reader: _Reader, records: Sequence[LogRecord]) -> list[LogRecord]:
         """Checks what lies before the span, remembers its ids, and returns the matching rest."""

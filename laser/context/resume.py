@@ -9,6 +9,7 @@ from laser.context.gathering import gather
 from laser.errors import RetentionGapError, StaleCheckpointError
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.checkpoint import Checkpoint, TopicMark
+from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
 from laser.ports.log import Log
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_topic",
     "check_topics_there",
     "check_window",
+    "record_at",
 ]
 
 
@@ -164,10 +166,20 @@ async def check_record_before(
     Raises:
         StaleCheckpointError: it is another one.
     """
-    page = await log.read(stream, info.name, partition, start=position - 1, limit=1)
-    # Nothing is there when retention took it meanwhile; then there is nothing to compare.
-    if page.records and page.records[0].offset == position - 1:
-        check_same_record(info, partition, position - 1, last_id, page.records[0].id)
+    record = await record_at(log, stream, info.name, partition, position - 1)
+    if record is not None:
+        check_same_record(info, partition, position - 1, last_id, record.id)
+
+
+async def record_at(log: Log, stream: str, topic: str, partition: int, offset: int) -> LogRecord | None:
+    """The record at an offset, ``None`` where retention or a purge took it."""
+    while True:
+        page = await log.read(stream, topic, partition, start=offset, limit=1)
+        if page.records:
+            record = page.records[0]
+            return record if record.offset == offset else None
+        if page.next > offset or offset >= page.end:
+            return None
 
 
 def check_same_record(info: TopicInfo, partition: int, offset: int, expected: int, actual: int) -> None:

@@ -44,9 +44,9 @@ async def all_snapshots(log: Log, stream: str, topic: str) -> AsyncIterator[Foun
             for record in page.records:
                 if record.offset < part.end:
                     yield _found(record)
-            if page.next <= at:
+            if at >= page.end:
                 break
-            at = page.next
+            at = max(at, page.next)
 
 
 def _found(record: LogRecord) -> FoundSnapshot:

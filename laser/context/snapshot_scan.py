@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from laser.context.gathering import gather
+from laser.context.resume import record_at
 from laser.errors import CodecError, NotFoundError
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.ids import ulid_bytes
@@ -93,10 +94,10 @@ class SnapshotFinder:
 
     async def _is_there(self, entry: _Found) -> bool:
         try:
-            page = await self._log.read(*self._place, entry.partition, start=entry.offset, limit=1)
+            record = await record_at(self._log, *self._place, entry.partition, entry.offset)
         except NotFoundError:
             return False
-        return bool(page.records) and page.records[0].offset == entry.offset and page.records[0].id == entry.id
+        return record is not None and record.id == entry.id
 
 
 class _Found(msgspec.Struct, frozen=True, gc=False):
@@ -162,9 +163,9 @@ class _Scan:
             self._records += (record for record in page.records if record.offset < self._high)
             if page.records and at == start:
                 self.oldest = page.records[0].timestamp_micros
-            if page.next <= at:
+            if at >= page.end:
                 break
-            at = page.next
+            at = max(at, page.next)
         self._high = start
         self._size *= 4
 

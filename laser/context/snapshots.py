@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import anyio.to_thread
 
 from laser.context.connection import Connection
-from laser.context.resume import check_topic
+from laser.context.resume import check_topic, record_at
 from laser.context.spans import Span
 from laser.errors import InvalidError, NotFoundError, StaleCheckpointError
 from laser.limits import MAX_OFFSET
@@ -180,8 +180,8 @@ def check_version(version: int) -> int:
 
 async def last_id_before(log: Log, stream: str, topic: str, partition: int, position: int) -> int | None:
     """The id of the record just before a position, ``None`` when it is gone."""
-    page = await log.read(stream, topic, partition, start=position - 1, limit=1)
-    return page.records[0].id if page.records and page.records[0].offset == position - 1 else None
+    record = await record_at(log, stream, topic, partition, position - 1)
+    return None if record is None else record.id
 
 
 async def _encoded(state: object) -> bytes:

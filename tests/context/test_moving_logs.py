@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
@@ -10,14 +11,16 @@ import pytest
 import laser as ls
 from laser.engines.memory import MemoryLog
 from laser.model.window import Match, Page
+from laser.ports.log import Log
 from laser.testing.clock import SetClock
-from tests.context.folding import count, texts
+from tests.context.folding import append_raw, count, texts
 from tests.context.logs import client_on
-from tests.context.test_follow import Passing
+from tests.context.test_follow import CAUGHT_UP, Passing, take
 
 pytestmark = pytest.mark.anyio
 
 TOPIC = "events"
+SESSIONS = ls.AgentTopic.Sessions
 
 
 class Moving(Passing):
@@ -120,3 +123,75 @@ async def test_h18_appends_during_a_fold_are_not_in_it(client: ls.Laser, scope: 
     assert latest is not None
     assert (latest.as_of[0].offset, latest.state) == (1_499, b"1500")
     assert await scope.state_with(store, [TOPIC], 0, count) == 1_510
+
+
+class Short(Passing):
+    """Gives pages of a few records, or of none, as a server may that has more to do."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self._chance = random.Random(16)
+        self.empty = 0
+
+    async def read(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int, match: Match | None = None
+    ) -> Page:
+        few = self._chance.randrange(4)
+        page = await super().read(stream, topic, partition, start=start, limit=max(1, min(few, limit)), match=match)
+        if few or start >= page.end:
+            return page
+        self.empty += 1
+        return Page([], max(start, page.first), page.first, page.end)
+
+
+async def test_f16_a_short_or_empty_page_is_not_the_end(laser: ls.Laser) -> None:
+    """F16, F12: every reader goes on to the end that the log has, on every partition."""
+    scopes = [laser.context(ls.new_conversation_id()) for _ in range(3)]
+    start = await scopes[0].checkpoint()
+    for number in range(60):
+        await scopes[number % 3].append(SESSIONS, f"{number}")
+    store = ls.TopicSnapshotStore(laser, "f")
+    expected = [[f"{number}" for number in range(first, 60, 3)] for first in range(3)]
+    kept = await scopes[0].checkpoint()
+    short = Short(laser.open_log())
+    whole, laser._log = laser._log, short  # type: ignore[assignment]
+    for scope, said in zip(scopes, expected, strict=True):
+        await store.save(await ls.snapshot_from_checkpoint(laser, scope.conversation, "f", kept, said))
+        assert await scope.state([SESSIONS], [], texts, full=True) == said
+        assert await scope.state([SESSIONS], [], texts, from_checkpoint=start) == said
+        assert await scope.state([SESSIONS], [], texts, at=kept) == said
+        assert (await scope.checkpoint()).topics() == kept.topics()
+        follow = scope.follow([SESSIONS], start)
+        assert await take(follow, 21) == [*said, CAUGHT_UP]
+    for scope, said in zip(scopes, expected, strict=True):
+        found = await ls.TopicSnapshotStore(laser, "f").latest(scope.conversation)
+        assert found is not None
+        assert await scope.state_with(store, [SESSIONS], [], texts) == said
+    assert short.empty > 20
+    laser._log = whole
+
+
+async def test_f16_short_pages_weaken_no_check(laser: ls.Laser) -> None:
+    """F16, F6, D6: what lies before a resume point is looked at, in however many pages it comes."""
+    scope = laser.context(ls.new_conversation_id())
+    await append_raw(laser, SESSIONS, scope.conversation, [(number, b"%d" % number) for number in range(1, 41)])
+    start = await scope.checkpoint()
+    await append_raw(laser, SESSIONS, scope.conversation, [(40, b"40"), (3, b"3"), (41, b"41")])
+    whole, laser._log = laser._log, Short(laser.open_log())  # type: ignore[assignment]
+    assert await scope.state([SESSIONS], [], texts, from_checkpoint=start) == ["41"]
+    assert await take(scope.follow([SESSIONS], start), 2) == ["41", CAUGHT_UP]
+    laser._log = whole
+    await laser.purge_topic(SESSIONS)
+    await append_raw(laser, SESSIONS, scope.conversation, [(number, b"new") for number in range(100, 160)])
+    laser._log = Short(whole)  # type: ignore[assignment]
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: scope.state([SESSIONS], 0, count, from_checkpoint=start),
+        lambda: scope.state([SESSIONS], 0, count, at=start),
+        lambda: laser.assemble_context(scope.conversation, from_checkpoint=start),
+        lambda: anext(scope.follow([SESSIONS], start)),
+    ]
+    for call in calls:
+        with pytest.raises(ls.StaleCheckpointError) as caught:
+            await call()
+        assert (caught.value.expected, caught.value.actual) == (40, 139)
+    laser._log = whole
