@@ -30,8 +30,9 @@ class KvNamespace:
     """Small values by key. ``Laser.kv`` makes it, without any I/O; the store is opened at the first call.
 
     Keys are text of 1 to ``MAX_KV_KEY_BYTES`` UTF-8 bytes, any characters; two keys are one when their bytes are the
-    same. Values are bytes. Namespaces are apart. Writes are atomic and seen by every later read of every process. What
-    they survive is the store's to say: see ``Laser.connect``.
+    same. Values are bytes. Namespaces are apart, and are the store's: every stream whose client uses the store has the
+    same ones, so tenants need namespaces or stores of their own. Writes are atomic and seen by every later read of
+    every process. What they survive is the store's to say: see ``Laser.connect``.
 
     **Errors of every method.** ``InvalidError`` and ``LimitError`` name a bad argument; nothing was read or written.
     ``ClosedError``, ``ConfigError``, ``StorageError`` and ``TransportError`` come from the store. After

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable
@@ -134,7 +135,7 @@ class TopicSnapshotStore:
 
 
 class KvSnapshotStore:
-    """Snapshots in the client's key-value store, one for each conversation and fold.
+    """Snapshots in the client's key-value store, one for each stream, conversation and fold.
 
     A save replaces the snapshot unless the one there folded more. With ``keep`` above 1, that many are kept for
     people to look at; the oldest are removed.
@@ -195,7 +196,7 @@ class KvSnapshotStore:
 
     async def _remember(self, kv: KeyValue, snapshot: Snapshot, data: bytes, version: int) -> None:
         # No key of a latest snapshot begins like this, nor does that of another fold, whatever is in its name.
-        past = f"{parse_conversation_id(snapshot.conversation)}.past/{len(self.fold)}:{self.fold}/"
+        past = f"{parse_conversation_id(snapshot.conversation)}.past/{self._owner()}/{len(self.fold)}:{self.fold}/"
         await kv.set(self._namespace, f"{past}{version:020d}", data)
         keys: list[str] = []
         after: str | None = None
@@ -209,7 +210,11 @@ class KvSnapshotStore:
             await kv.delete(self._namespace, key)
 
     def _key(self, conversation: str) -> str:
-        return f"{parse_conversation_id(conversation)}/{self.fold}"
+        return f"{parse_conversation_id(conversation)}/{self._owner()}/{self.fold}"
+
+    def _owner(self) -> str:
+        # Streams that share a store can have the same conversation ids; a name of 255 bytes would be too long a key.
+        return hashlib.blake2b(self._laser.stream.encode(), digest_size=16).hexdigest()
 
     def __repr__(self) -> str:
         return f"KvSnapshotStore({self._namespace!r}, fold={self.fold!r}, version={self.version})"

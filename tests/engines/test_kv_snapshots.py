@@ -173,7 +173,7 @@ async def test_h9_an_unreadable_snapshot_is_passed_over_and_replaced(
 ) -> None:
     store = ls.KvSnapshotStore(client, "f")
     await scope.append(TOPIC, "a")
-    await (await client.open_kv()).set(NAMESPACE, f"{scope.conversation}/f", b"no snapshot")
+    await (await client.open_kv()).set(NAMESPACE, store._key(scope.conversation), b"no snapshot")
     with caplog.at_level(logging.WARNING, "laser.context"):
         assert await store.latest(scope.conversation) is None
         assert await scope.state_with(store, SESSIONS, 0, count, save=ls.AutoSave(every=1)) == 1
