@@ -37,9 +37,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def iggy(request: pytest.FixtureRequest) -> Iterator[OpenIggy]:
-    """The Iggy server of this test session, for tests that leave it as it is; skips where none can be had."""
+    """An Iggy server for the tests of one file, which leave it as it is; skips where none can be had.
+
+    One for the whole session would grow by gigabytes: a server keeps memory for partitions that were deleted.
+    """
     found = _found(request.config)
     if found.kind == "none":
         pytest.skip(found.detail)
