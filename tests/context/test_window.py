@@ -88,6 +88,8 @@ async def test_g1_the_largest_payload_and_one_byte_more(laser: ls.Laser) -> None
     assert message.payload == largest
     assert message.offset == receipt.offset
     with pytest.raises(ls.LimitError) as caught:
-        await scope.append_many("agent.audit", [bytes(32_000_000)] * 2)
-    assert (caught.value.argument, caught.value.limit) == ("payloads", 64_000_000)
+        await scope.append_many("agent.audit", [bytes(32_000_000)] * 2 + [b"\0"])
+    assert (caught.value.argument, caught.value.size, caught.value.limit) == ("payloads", 64_000_001, 64_000_000)
     assert len(await scope.fetch(topics=["agent.audit"])) == 1
+    await scope.append_many("agent.audit", [largest])
+    assert len(await scope.fetch(topics=["agent.audit"])) == 2
