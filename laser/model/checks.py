@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_NAME_BYTES, MAX_OFFSET, MAX_PAYLOAD_BYTES
@@ -18,6 +19,12 @@ def check_name(value: str, argument: str) -> str:
     """
     if not isinstance(value, str):
         raise InvalidError(f"{argument}: expected a name, got {type(value).__name__}", argument=argument)
+    return _checked_name(value, argument)
+
+
+# Every append and read names its topic, and programs have few of them.
+@lru_cache(maxsize=1024)
+def _checked_name(value: str, argument: str) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import threading
 import time
@@ -95,14 +96,20 @@ def _wall_clock_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _record_id_source() -> UlidSource:
+    # Record ids must differ, not be secret: a generator with a seed of its own spares a system call for each.
+    return UlidSource(entropy=random.Random(os.urandom(32)).randbytes)
+
+
 _SOURCE = UlidSource()
+_RECORD_SOURCE = _record_id_source()
 
 
 def _start_anew() -> None:
     # A forked child would go on from its parent's state and mint the parent's next ids again; and a lock that
     # another thread holds at the fork stays locked in the child for good.
-    global _SOURCE
-    _SOURCE = UlidSource()
+    global _SOURCE, _RECORD_SOURCE
+    _SOURCE, _RECORD_SOURCE = UlidSource(), _record_id_source()
 
 
 if hasattr(os, "register_at_fork"):
@@ -116,12 +123,12 @@ def new_conversation_id() -> str:
 
 def new_record_ids(count: int) -> range:
     """New record ids, as ``new_record_id`` makes them, one after another."""
-    return _SOURCE.next_many(count)
+    return _RECORD_SOURCE.next_many(count)
 
 
 def new_record_id() -> int:
     """A new record id: an unsigned 128-bit integer, never 0, unique in practice."""
-    return _SOURCE.next()
+    return _RECORD_SOURCE.next()
 
 
 def derive_conversation_id(seed: str) -> str:
