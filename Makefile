@@ -37,7 +37,7 @@ format: $(VENV)/.ready-lint
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
 
-survive: $(VENV)/.ready-test
+survive: $(VENV)/.ready-test $(VENV)/.ready-fuzz
 	@$(VENV)/bin/python -m tests.survive $(ARGS)
 
 bench: $(VENV)/.ready-bench

@@ -26,6 +26,7 @@ ORDER = (
     "restart_in_fold",
     "faulty_log",
     "model",
+    "decoders",
 )
 """The checks as the table has them."""
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, overload
 
 from laser.errors import CodecError
 from laser.model.records import LogRecord
 from laser.model.window import Match
+from laser.wire.batches import LazyRecords
 from laser.wire.blocks import STRING
 from laser.wire.provenance import CONVERSATION_KEY
 from laser.wire.routing import route
@@ -54,7 +55,7 @@ def poll_body(stream: str, topic: str, consumer: str, partition: int, offset: in
     return _head(stream, topic, consumer) + struct.pack("<IBQIB", partition, 1, offset, count, 0)
 
 
-class RawPage(Sequence[LogRecord]):
+class RawPage(LazyRecords):
     """The records of a poll's reply, decoded when they are looked at. Ascending by offset.
 
     Args:
@@ -66,7 +67,8 @@ class RawPage(Sequence[LogRecord]):
         first, next: the offset of the first record, and the one after the last; both ``start`` when there is none.
 
     Raises:
-        CodecError: the bytes do not fit the layout.
+        CodecError: the bytes do not fit the layout. Messages are looked at when they are needed, so reading the records
+            of a page can raise it too.
     """
 
     def __init__(self, reply: bytes, start: int, count: int) -> None:
@@ -90,14 +92,17 @@ class RawPage(Sequence[LogRecord]):
 
         Conversation ids are found in upper and in lower case; other spellings only where the long way is taken.
         """
-        data = self._data
-        # With one conversation header for each message, none is left that cannot be attributed.
-        if match.children or data.count(_FRAMED_KEY) != sum(batch[2] for batch in self._batches):
+        if match.children or not self._all_attributable:
             return [record for record in self if route(record.headers, record.payload).meets(match)]
         hits = self._hits(match.conversation_id)
         if not hits:
             return []
         return [record for record in self._records_at(hits) if route(record.headers, record.payload).meets(match)]
+
+    @cached_property
+    def _all_attributable(self) -> bool:
+        """Whether there is one conversation header for each message, so that none cannot be attributed."""
+        return self._data.count(_FRAMED_KEY) == sum(batch[2] for batch in self._batches)
 
     def __len__(self) -> int:
         return self._count
@@ -122,21 +127,21 @@ class RawPage(Sequence[LogRecord]):
     def __iter__(self) -> Iterator[LogRecord]:
         low, high = self.first, self.next
         for batch in self._batches:
-            _, base, messages, timestamp = batch
+            _, base, messages, timestamp, _ = batch
             if base + messages > low and base < high:
                 for offset, frame in enumerate(self._frames_of(batch), base):
                     if low <= offset < high:
                         yield self._decode(frame, offset, timestamp)
 
     def place_of(self, offset: int) -> int:
-        """See ``SelectableRecords.place_of``."""
+        """See ``LazyRecords.place_of``."""
         return min(max(0, offset - self.first), self._count)
 
     def _bounds(self, count: int) -> tuple[int, int]:
         if not self._batches:
             return self._start, 0
-        _, first, _, _ = self._batches[0]
-        _, last, messages, _ = self._batches[-1]
+        _, first, _, _, _ = self._batches[0]
+        _, last, messages, _, _ = self._batches[-1]
         low = max(first, self._start)
         return low, max(0, min(last + messages - low, count))
 
@@ -155,20 +160,21 @@ class RawPage(Sequence[LogRecord]):
     def _records_at(self, hits: Sequence[int]) -> list[LogRecord]:
         """The records that contain given places of the reply."""
         found: list[LogRecord] = []
-        data, size, lengths = self._data, len(self._data), _LENGTHS.unpack_from
+        data, lengths = self._data, _LENGTHS.unpack_from
         low, high = self.first, self.first + self._count
-        starts = [batch[0] for batch in self._batches]
-        starts.append(size)
         place, hit = 0, hits[0]
-        for number, (at, base, messages, timestamp) in enumerate(self._batches):
-            stop = starts[number + 1]
+        for at, base, messages, timestamp, stop in self._batches:
             if hit >= stop:
                 continue
             frame, offset = at + _BATCH_BYTES, base
             for _ in range(messages):
+                if frame + _MESSAGE_BYTES > stop:
+                    raise _torn(at, stop)
                 headers, payload = lengths(data, frame + _LENGTHS_AT)
                 after = frame + _MESSAGE_BYTES + headers + payload
                 if hit < after:
+                    if after > stop:
+                        raise _torn(at, stop)
                     if low <= offset < high:
                         found.append(self._decode(frame, offset, timestamp))
                     while place < len(hits) and hits[place] < after:
@@ -182,15 +188,20 @@ class RawPage(Sequence[LogRecord]):
                 offset += 1
         return found
 
-    def _frames_of(self, batch: tuple[int, int, int, int]) -> list[int]:
+    def _frames_of(self, batch: _Batch) -> list[int]:
         """Where the messages of a batch begin. Kept for the last batch asked for: neighbours are asked for next."""
         if self._known is None or self._known[0] != batch[0]:
             frames: list[int] = []
             frame, data, lengths = batch[0] + _BATCH_BYTES, self._data, _LENGTHS.unpack_from
+            last = batch[4] - _MESSAGE_BYTES
             for _ in range(batch[2]):
+                if frame > last:
+                    raise _torn(batch[0], batch[4])
                 frames.append(frame)
                 headers, payload = lengths(data, frame + _LENGTHS_AT)
                 frame += _MESSAGE_BYTES + headers + payload
+            if frame != batch[4]:
+                raise _torn(batch[0], batch[4])
             self._known = (batch[0], frames)
         return self._known[1]
 
@@ -207,7 +218,7 @@ class RawPage(Sequence[LogRecord]):
         )
 
 
-class _Part(Sequence[LogRecord]):
+class _Part(LazyRecords):
     """A slice of a page, as lazy as the page."""
 
     def __init__(self, page: RawPage, first: int, stop: int) -> None:
@@ -225,7 +236,7 @@ class _Part(Sequence[LogRecord]):
         return [record for record in self._page.select(match) if low <= record.offset < high]
 
     def place_of(self, offset: int) -> int:
-        """See ``SelectableRecords.place_of``."""
+        """See ``LazyRecords.place_of``."""
         return min(max(0, self._page.place_of(offset) - self._range.start), len(self._range))
 
     def __len__(self) -> int:
@@ -248,13 +259,21 @@ class _Part(Sequence[LogRecord]):
         return (record for record in self._page if low <= record.offset < high)
 
 
-def _walk_batches(data: bytes) -> list[tuple[int, int, int, int]]:
-    """Place, first offset, message count and timestamp of each batch.
+_Batch = tuple[int, int, int, int, int]
+"""Place, first offset, message count, timestamp and end of a batch."""
+
+
+def _torn(at: int, end: int) -> CodecError:
+    return CodecError(f"poll reply: the messages of the batch from {at} to {end} do not fill it")
+
+
+def _walk_batches(data: bytes) -> list[_Batch]:
+    """The batches of a reply.
 
     Raises:
-        CodecError: a length that leaves the reply, or offsets with a gap.
+        CodecError: a length that leaves the reply, more messages than fit, or offsets with a gap.
     """
-    batches: list[tuple[int, int, int, int]] = []
+    batches: list[_Batch] = []
     at, size, unpack, delta = _REPLY.size, len(data), _BATCH.unpack_from, _DELTA.unpack_from
     expected = -1
     while at < size:
@@ -265,15 +284,17 @@ def _walk_batches(data: bytes) -> list[tuple[int, int, int, int]]:
             raise CodecError(f"poll reply: batch at {at} of {size} has the impossible length {length}")
         # A batch that the poll cuts into keeps its base; its first message says where it begins now.
         first = base + delta(data, at + _BATCH_BYTES + _DELTA_AT)[0]
+        if messages > (length - _BATCH_BYTES) // _MESSAGE_BYTES:
+            raise CodecError(f"poll reply: batch at {at} of {size} has {length} bytes, too few for {messages} messages")
         if not messages or (first != expected and expected >= 0):
             raise CodecError(f"poll reply: batch at {at} of {size} begins at offset {first}, expected is {expected}")
-        batches.append((at, first, messages, timestamp))
+        batches.append((at, first, messages, timestamp, at + length))
         at += length
         expected = first + messages
     return batches
 
 
-def _first_offset(batch: tuple[int, int, int, int]) -> int:
+def _first_offset(batch: _Batch) -> int:
     return batch[1]
 
 

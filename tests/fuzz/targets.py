@@ -1,0 +1,134 @@
+"""Every decoder as a function of bytes: a value or one of its typed errors, in time, in little memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from laser.cli.transcripts import read_transcripts
+from laser.client.opening import read_target
+from laser.context.decoding import decode_record
+from laser.engines.iggy.raw import RawPage
+from laser.engines.postgres.config import parse_postgres_url
+from laser.engines.redis.config import parse_redis_url
+from laser.errors import CodecError, ConfigError, IdError, InvalidError, ProvenanceError
+from laser.model.chat import chat_facts
+from laser.model.checkpoint import Checkpoint
+from laser.model.ids import derive_conversation_id, parse_conversation_id
+from laser.model.records import LogRecord
+from laser.model.topics import TopicInfo
+from laser.model.window import Match
+from laser.session.lifecycle import decode_event
+from laser.session.manifest import decode_manifest
+from laser.wire.blocks import decode_block
+from laser.wire.cbor import decode_cbor
+from laser.wire.envelope import decode_envelope
+from laser.wire.provenance import decode_provenance
+from laser.wire.snapshot import decode_snapshot
+from laser.wire.state_json import decode_state
+
+__all__ = ["MAX_MEMORY_BYTES", "MAX_SECONDS", "TARGETS", "Target", "attempt"]
+
+MAX_SECONDS: Final = 0.1
+MAX_MEMORY_BYTES: Final = 64 << 20
+
+_MATCH: Final = Match(derive_conversation_id("fuzz"))
+_CHILDREN: Final = Match(_MATCH.conversation_id, children=True)
+_TOPIC: Final = TopicInfo("s", 1, 1, "t", 1, 1, None, None, 0, ())
+# In memory: a million transcripts must not wear out a disk.
+_SHM: Final = "/dev/shm" if os.path.isdir("/dev/shm") else None
+_FILE: Final = Path(tempfile.gettempdir() if _SHM is None else _SHM) / f"laser-fuzz-{os.getpid()}"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A decoder, and the errors that its contract names."""
+
+    decode: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...] = ()
+
+
+def _raw_page(data: bytes) -> object:
+    start, count = (
+        (int.from_bytes(data[:2], "little"), int.from_bytes(data[2:4], "little")) if len(data) > 4 else (0, 1)
+    )
+    page = RawPage(data[4:], start, count)
+    records = list(page) if len(page) <= 10_000 else []
+    assert len(records) in (0, len(page)), "the page promises more records than it gives"
+    page.select(_MATCH)
+    page.select(_CHILDREN)
+    if len(page):
+        page[0], page[-1], page[1:3].select(_MATCH)
+    assert page.place_of(page.next) == len(page)
+    return records
+
+
+def _record(data: bytes) -> object:
+    """A record off the log: the first byte says how much of the rest is its header block."""
+    cut = 1 + (data[0] if data else 0)
+    return decode_record(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]), _TOPIC)
+
+
+def _url(data: bytes) -> object:
+    text = data.decode("utf-8", "replace")
+    kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url}
+    parse = kinds.get(text[:5])
+    return read_target(text, None, "stream", None, 30.0) if parse is None else parse(text)
+
+
+def _transcripts(data: bytes) -> object:
+    path = _FILE.with_suffix(".json" if data[:1] == b"[" else ".jsonl")
+    try:
+        path.write_bytes(data)
+        return read_transcripts(path)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "block": Target(decode_block, (CodecError,)),
+    "provenance": Target(decode_provenance, (ProvenanceError,)),
+    "envelope": Target(decode_envelope, (CodecError,)),
+    "cbor": Target(decode_cbor, (CodecError,)),
+    "snapshot": Target(decode_snapshot, (CodecError,)),
+    "state": Target(decode_state, (CodecError,)),
+    "checkpoint": Target(Checkpoint.from_json, (CodecError,)),
+    "lifecycle": Target(decode_event),
+    "manifest": Target(decode_manifest, (CodecError,)),
+    "raw_page": Target(_raw_page, (CodecError,)),
+    "record": Target(_record),
+    "url": Target(_url, (ConfigError, InvalidError)),
+    "chat": Target(chat_facts),
+    "transcripts": Target(_transcripts, (InvalidError,)),
+    "conversation_id": Target(lambda data: parse_conversation_id(data.decode("utf-8", "replace")), (IdError,)),
+}
+
+
+def attempt(target: Target, data: bytes) -> None:
+    """Decodes once.
+
+    Raises:
+        AssertionError: it took too long, three times, or too much memory. Any error that the contract does not name.
+    """
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        began = time.thread_time()
+        try:
+            target.decode(data)
+        except target.errors:
+            pass
+        seconds = time.thread_time() - began
+        if seconds < MAX_SECONDS:
+            break
+    else:
+        raise AssertionError(f"took {seconds:.2f} s for {len(data)} bytes")
+    # Kibibytes on Linux. It only grows, so this is what the one call needed above all that came before.
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    if grown > MAX_MEMORY_BYTES:
+        raise AssertionError(f"took {grown:,} bytes of memory for {len(data)} bytes")
