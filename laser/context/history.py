@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
+from typing import Final, TypeVar
 
 import anyio.lowlevel
 import msgspec
@@ -13,14 +16,21 @@ from laser.context.gathering import gather
 from laser.context.resume import check_window
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
+from laser.model.records import LogRecord
 from laser.model.window import Match, Window, WindowQuery
 from laser.ports.log import Log
 from laser.wire.routing import route
 
 __all__ = ["HistoryQuery", "read_history"]
 
-# Records decoded between two chances for other tasks to run: about a millisecond's work.
-_DECODE_CHUNK = 256
+# Records decoded, and put in order, between two chances for other tasks to run: about a millisecond's work.
+_DECODE_CHUNK: Final = 128
+_KEY_CHUNK: Final = 1_024
+
+_Order = tuple[int, int, int, int]
+_Entry = tuple[_Order, LogRecord, Window]
+_Item = TypeVar("_Item")
+_Keyed = list[tuple[_Order, _Item]]
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -67,88 +77,123 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
             come after ``from_checkpoint`` are gone.
     """
     reads = [partial(_read_topic, log, stream, topic, query) for topic in query.topics]
-    histories = [history for history in await gather(reads) if history is not None]
-    return _merge(histories, query.newest)
+    windows = await gather(reads)
+    if query.newest is not None:
+        newest = await _newest(windows, query.newest)
+        if newest is not None:
+            return newest
+        # Of the newest records some hold no message, or are copies: their places belong to older ones.
+        whole = msgspec.structs.replace(query, newest=None)
+        windows = await gather([partial(_read_topic, log, stream, topic, whole) for topic in query.topics])
+        every = await _all(windows)
+        return _cut(every[0], every[1], query.newest)
+    messages, skipped = await _all(windows)
+    return Messages([message for _, message in messages], [skip for _, skip in skipped])
 
 
-class _TopicHistory:
-    """The decoded records of one topic, by partition, then offset.
-
-    Attributes:
-        messages: the messages. skipped: records that hold none, with their times. partitions: how many have messages.
-        lost: some records of the conversation itself hold no message, or are copies.
-    """
-
-    def __init__(self) -> None:
-        self.messages: list[ContextMessage] = []
-        self.skipped: list[tuple[int, SkippedRecord]] = []
-        self.partitions = 0
-        self.lost = False
-
-
-async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> _TopicHistory | None:
+async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> Window | None:
     window = await log.window(stream, topic, query.for_topic(topic, query.newest))
     info = None if window is None else window.topic
     if query.from_checkpoint is not None:
         await check_window(log, stream, topic, info, query.from_checkpoint, starts=True)
     if query.to_checkpoint is not None:
         await check_window(log, stream, topic, info, query.to_checkpoint, starts=False)
-    if window is None:
-        return None
-    history = await _decode(window)
-    if query.newest is not None and history.lost:
-        # Of the newest records some turned out not to be messages: their places belong to older ones.
-        window = await log.window(stream, topic, query.for_topic(topic, None))
-        if window is None:
+    return window
+
+
+async def _newest(windows: Sequence[Window | None], newest: int) -> Messages | None:
+    """The newest messages, decoding no more records than that takes.
+
+    Returns:
+        ``None`` when a record of the conversation holds no message, or may be a copy: then the rest of the window
+        has to be looked at as well.
+    """
+    messages: list[ContextMessage] = []
+    skipped: list[SkippedRecord] = []
+    ordered = await _in_order([(window, window.records) for window in windows if window is not None])
+    ids: set[tuple[int, int]] = set()
+    for count, (key, record, window) in enumerate(reversed(ordered), 1):
+        if count % _DECODE_CHUNK == 0:
+            await anyio.lowlevel.checkpoint()
+        if record.id and (key[1], record.id) in ids:
             return None
-        history = await _decode(window)
-    return history
+        ids.add((key[1], record.id))
+        if len(messages) == newest:
+            # What is left lies before the oldest message: it is only looked at for copies of those after it.
+            continue
+        message = decode_record(record, window.topic)
+        if isinstance(message, ContextMessage):
+            messages.append(message)
+        elif route(record.headers, record.payload).conversation_id is None:
+            skipped.append(message)
+        else:
+            return None
+    return Messages(reversed(messages), reversed(skipped))
 
 
-async def _decode(window: Window) -> _TopicHistory:
-    history = _TopicHistory()
-    copies: dict[int, Copies] = {}
-    for count, record in enumerate(window.records, 1):
+async def _all(windows: Sequence[Window | None]) -> tuple[_Keyed[ContextMessage], _Keyed[SkippedRecord]]:
+    """Every message of the windows and every record that holds none, each in order, with their keys."""
+    kept = [(window, await _without_copies(window.records)) for window in windows if window is not None]
+    messages: _Keyed[ContextMessage] = []
+    skipped: _Keyed[SkippedRecord] = []
+    for count, (key, record, window) in enumerate(await _in_order(kept), 1):
         if count % _DECODE_CHUNK == 0:
             await anyio.lowlevel.checkpoint()
         message = decode_record(record, window.topic)
-        if isinstance(message, SkippedRecord):
-            history.skipped.append((record.timestamp_micros, message))
-            # A record of no known conversation takes no place among the newest of this one.
-            if route(record.headers, record.payload).conversation_id is not None:
-                history.lost = True
-        elif copies.setdefault(record.partition, Copies()).note(record, message.provenance.conversation_id):
-            history.lost = True
+        if isinstance(message, ContextMessage):
+            messages.append((key, message))
         else:
-            history.messages.append(message)
-    history.partitions = len(copies)
-    return history
+            skipped.append((key, message))
+    return messages, skipped
 
 
-def _merge(histories: Sequence[_TopicHistory], newest: int | None) -> Messages:
-    """All messages in order; the newest, with the records skipped since the oldest of them, where that was asked."""
-    filled = [history for history in histories if history.messages or history.skipped]
-    if len(filled) == 1 and filled[0].partitions < 2 and not filled[0].skipped:
-        messages = filled[0].messages
-        return Messages(messages if newest is None else messages[max(0, len(messages) - newest) :])
-    keyed: list[tuple[tuple[int, int, int, int], ContextMessage]] = []
-    skipped: list[tuple[tuple[int, int, int, int], SkippedRecord]] = []
-    for rank, history in enumerate(histories):
-        partition, highest = -1, 0
-        for message in history.messages:
-            if message.partition != partition:
-                partition, highest = message.partition, 0
-            highest = max(highest, message.timestamp_micros)
-            keyed.append(((highest, rank, partition, message.offset), message))
-        skipped += (((time, rank, skip.partition, skip.offset), skip) for time, skip in history.skipped)
-    keyed.sort(key=_order)
-    skipped.sort(key=_order)
-    if newest is not None and len(keyed) >= newest:
-        keyed = keyed[len(keyed) - newest :]
+def _cut(messages: _Keyed[ContextMessage], skipped: _Keyed[SkippedRecord], newest: int) -> Messages:
+    if len(messages) >= newest:
+        messages = messages[len(messages) - newest :]
         # Older ones are not reported: how much older raw history a read saw differs between engines.
-        skipped = [entry for entry in skipped if entry[0] >= keyed[0][0]]
-    return Messages([message for _, message in keyed], [skip for _, skip in skipped])
+        skipped = [entry for entry in skipped if entry[0] >= messages[0][0]]
+    return Messages([message for _, message in messages], [skip for _, skip in skipped])
 
 
-def _order(entry: tuple[tuple[int, int, int, int], object]) -> tuple[int, int, int, int]:
+async def _without_copies(records: Sequence[LogRecord]) -> list[LogRecord]:
+    if len({record.id for record in records}) == len(records):
+        return list(records)
+    copies: dict[int, Copies] = {}
+    kept: list[LogRecord] = []
+    for count, record in enumerate(records, 1):
+        if count % _DECODE_CHUNK == 0:
+            await anyio.lowlevel.checkpoint()
+        conversation = route(record.headers, record.payload).conversation_id
+        if conversation is None or not copies.setdefault(record.partition, Copies()).note(record, conversation):
+            kept.append(record)
+    return kept
+
+
+async def _in_order(windows: Sequence[tuple[Window, Sequence[LogRecord]]]) -> list[_Entry]:
+    """The records of several topics, each by partition, then offset, merged into one order."""
+    runs: list[list[_Entry]] = []
+    for rank, (window, records) in enumerate(windows):
+        partition, highest = -1, 0
+        for count, record in enumerate(records, 1):
+            if record.partition != partition:
+                partition, highest = record.partition, 0
+                runs.append([])
+            # Within a partition a clock that stepped back must not reorder anything.
+            highest = max(highest, record.timestamp_micros)
+            runs[-1].append(((highest, rank, partition, record.offset), record, window))
+            if count % _KEY_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    if sum(map(len, runs)) <= _KEY_CHUNK:
+        return sorted(chain.from_iterable(runs), key=_key)
+    merged: list[_Entry] = []
+    for entry in heapq.merge(*runs, key=_key):
+        merged.append(entry)
+        if len(merged) % _KEY_CHUNK == 0:
+            await anyio.lowlevel.checkpoint()
+    return merged
+
+
+def _key(entry: _Entry) -> _Order:
     return entry[0]

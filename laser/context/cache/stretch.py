@@ -7,6 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
+import anyio.lowlevel
+
 from laser.model.records import LogRecord
 from laser.model.window import Match
 from laser.wire.batches import record_bytes, select_records
@@ -152,8 +154,8 @@ class Stretch:
         self.low = self.high
         self.tail = self.oldest_micros = None
 
-    def run(self, match: Match) -> Run:
-        """The conversation's records in ``[low, high)``."""
+    async def run(self, match: Match) -> Run:
+        """The conversation's records in ``[low, high)``. Other tasks get their turn between two pages."""
         run = self._runs.get(match)
         if run is None:
             run = self._runs[match] = Run(self.high, self.high)
@@ -165,11 +167,13 @@ class Stretch:
             for start, _, records, _ in reversed(self._pages):
                 if start < run.low:
                     run.extend_back(select_records(records, match), max(start, self.low))
+                    await anyio.lowlevel.checkpoint()
             run.low = self.low
         if run.high < self.high:
             for _, stop, records, _ in self._pages:
                 if stop > run.high:
                     run.extend(select_records(records, match), stop)
+                    await anyio.lowlevel.checkpoint()
             run.high = self.high
         return run
 

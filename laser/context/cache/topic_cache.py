@@ -112,12 +112,10 @@ class TopicCache:
         bounds = {part.id: self._bound(part, query) for part in info.partitions}
         step = query.size if newest is None else _FIRST_STEP
         while True:
-            held = {
-                partition: Held(
-                    bound, self._stretches[partition].run(query.match), self._stretches[partition].oldest_micros
-                )
-                for partition, bound in bounds.items()
-            }
+            held: dict[int, Held] = {}
+            for partition, bound in bounds.items():
+                stretch = self._stretches[partition]
+                held[partition] = Held(bound, await stretch.run(query.match), stretch.oldest_micros)
             if newest is None:
                 cuts: Mapping[int, int] = bounds
                 short = [partition for partition, part in held.items() if part.run.low > part.bound]

@@ -22,6 +22,7 @@ __all__ = ["Ranges"]
 _PAGE_RECORDS: Final = 5_000
 _PAGE_BYTES: Final = 16_000_000
 _LOOK_SECONDS: Final = 0.05
+_MAX_DENSE: Final = 1_024
 
 
 class Ranges:
@@ -32,6 +33,8 @@ class Ranges:
         self._topics = topics
         self._raw = RawPolls(links)
         self._averages: dict[Target, int] = {}
+        # Partitions that hold so much of a conversation that a page of records is more than was asked for.
+        self._dense: set[tuple[Target, int, Match | None]] = set()
 
     def note_size(self, target: Target, info: TopicInfo) -> None:
         """Takes note of how large a topic's records are, so that a page of them stays within bounds."""
@@ -100,7 +103,7 @@ class Ranges:
         records: list[LogRecord] = []
         at, end, last = start, start, start + max(limit, CONTEXT_READ_WINDOW)
         while at < last:
-            wanted = limit if match is None else _PAGE_RECORDS
+            wanted = limit if match is None or (target, partition, match) in self._dense else _PAGE_RECORDS
             count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
             raw = await self._raw.page(Poll(target, partition, at, count, deadline, count * average))
             if raw is None or not len(raw) or raw.first != at:
@@ -116,9 +119,16 @@ class Ranges:
             await asyncio.sleep(0)
         if at == start:
             return None
+        place = target, partition, match
         if len(records) > limit:
+            # Nearly all records are of this conversation: from now on no more are read than can be used.
+            if len(self._dense) >= _MAX_DENSE:
+                self._dense.clear()
+            self._dense.add(place)
             del records[limit:]
             at = records[-1].offset + 1
+        elif len(records) < limit // 4:
+            self._dense.discard(place)
         return Page(records, at, start, end)
 
     async def find(
