@@ -12,8 +12,8 @@ import msgspec
 
 from laser.context.connection import Connection
 from laser.context.replay import Replay
-from laser.context.snapshots import check_version, checkpoint_from_snapshot, snapshot_of_spans
-from laser.context.spans import Span, spans_from_checkpoint, spans_full
+from laser.context.snapshots import check_version, resume_point, snapshot_of_spans
+from laser.context.spans import Span, look_up, spans_from_checkpoint, spans_full
 from laser.context.state import Fold, FoldProgress, check_fold, fold_replay, fresh
 from laser.context.stores import SnapshotBackend, Store, as_store
 from laser.errors import CodecError, InvalidError
@@ -90,7 +90,9 @@ async def fold_with_store(
         state = fresh(init)
         spans = await spans_full(log, stream, names)
     else:
-        spans = await spans_from_checkpoint(log, stream, names, await checkpoint_from_snapshot(laser, start, names))
+        # After the snapshot was had: it may be newer than any earlier look at the log.
+        infos = await look_up(log, stream, names)
+        spans = spans_from_checkpoint(names, infos, resume_point(start, names, infos, stream))
     replay = Replay(log, stream, Match(conversation), spans)
     saver = None if save is None else _Saver(laser, conversation, keeper, save, replay, clock or SystemClock())
     if saver is None:

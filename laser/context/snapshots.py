@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import anyio.to_thread
 
 from laser.context.connection import Connection
 from laser.context.resume import check_topic, record_at
-from laser.context.spans import Span
+from laser.context.spans import Span, look_up
 from laser.errors import InvalidError, NotFoundError, StaleCheckpointError
 from laser.limits import MAX_OFFSET
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
@@ -22,6 +22,7 @@ from laser.wire.state_json import encode_state
 __all__ = [
     "check_version",
     "checkpoint_from_snapshot",
+    "resume_point",
     "snapshot_from_checkpoint",
     "snapshot_of_spans",
     "still_fits",
@@ -80,11 +81,19 @@ async def checkpoint_from_snapshot(laser: Connection, snapshot: Snapshot, topics
     Raises:
         StaleCheckpointError: the stream or a topic was made anew, or a folded topic is not among ``topics``.
     """
-    log = laser.open_log()
-    infos = {name: await log.topic(laser.stream, name) for name in check_topics(topics)}
-    by_id = {info.topic_id: info for info in infos.values() if info is not None}
+    names = check_topics(topics)
+    return resume_point(snapshot, names, await look_up(laser.open_log(), laser.stream, names), laser.stream)
+
+
+def resume_point(snapshot: Snapshot, topics: Sequence[str], infos: Mapping[str, TopicInfo], stream: str) -> Checkpoint:
+    """``checkpoint_from_snapshot`` with topics that were looked up already.
+
+    Raises:
+        StaleCheckpointError: the stream or a topic was made anew, or a folded topic is not among ``topics``.
+    """
+    by_id = {info.topic_id: info for info in infos.values()}
     for info in by_id.values():
-        _check_stream(info, snapshot, laser.stream)
+        _check_stream(info, snapshot, stream)
     per_topic: dict[str, dict[int, int]] = {info.name: {} for info in by_id.values()}
     marks: dict[str, dict[int, PartitionMark]] = {info.name: {} for info in by_id.values()}
     for part in snapshot.as_of:
@@ -92,9 +101,9 @@ async def checkpoint_from_snapshot(laser: Connection, snapshot: Snapshot, topics
         if found is None or found.created_at_micros != part.topic_created_at_micros:
             raise StaleCheckpointError(
                 f"the snapshot folded topic number {part.topic_id}, created {part.topic_created_at_micros}, which is "
-                f"none of {', '.join(infos)} now: it was made anew, or the topics of the fold changed; "
+                f"none of {', '.join(topics)} now: it was made anew, or the topics of the fold changed; "
                 "fold from the start instead",
-                topic=found.name if found is not None else ", ".join(infos),
+                topic=found.name if found is not None else ", ".join(topics),
                 partition=part.partition,
                 expected=part.topic_created_at_micros,
                 actual=0 if found is None else found.created_at_micros,

@@ -19,7 +19,15 @@ from laser.model.checkpoint import Checkpoint
 from laser.model.topics import TopicInfo
 from laser.ports.log import Log
 
-__all__ = ["Span", "look_up", "spans_at", "spans_from_checkpoint", "spans_from_offsets", "spans_full"]
+__all__ = [
+    "Span",
+    "look_up",
+    "spans_after",
+    "spans_at",
+    "spans_from_checkpoint",
+    "spans_from_offsets",
+    "spans_full",
+]
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -84,16 +92,21 @@ async def spans_from_offsets(
     return spans
 
 
-async def spans_from_checkpoint(log: Log, stream: str, topics: Sequence[str], checkpoint: Checkpoint) -> list[Span]:
+def spans_from_checkpoint(topics: Sequence[str], infos: Mapping[str, TopicInfo], checkpoint: Checkpoint) -> list[Span]:
     """From a checkpoint to the end; a partition that it lacks is new and read from 0.
+
+    Args:
+        infos: the topics as ``look_up`` found them after the checkpoint was had.
 
     Raises:
         StaleCheckpointError: the log is not the one of the checkpoint. RetentionGapError: records are gone.
     """
     spans: list[Span] = []
-    found = await _infos(log, stream, topics)
-    check_topics_there(topics, {info.name for _, info in found}, checkpoint)
-    for rank, info in found:
+    check_topics_there(topics, infos, checkpoint)
+    for rank, topic in enumerate(topics):
+        info = infos.get(topic)
+        if info is None:
+            continue
         starts = checkpoint.topic_offsets(info.name) or {}
         mark = checkpoint.mark(info.name)
         if mark is not None:
@@ -136,5 +149,8 @@ async def spans_at(log: Log, stream: str, topics: Sequence[str], checkpoint: Che
 
 
 async def _infos(log: Log, stream: str, topics: Sequence[str]) -> list[tuple[int, TopicInfo]]:
-    found = await look_up(log, stream, topics)
-    return [(rank, found[topic]) for rank, topic in enumerate(topics) if topic in found]
+    return _ranked(topics, await look_up(log, stream, topics))
+
+
+def _ranked(topics: Sequence[str], infos: Mapping[str, TopicInfo]) -> list[tuple[int, TopicInfo]]:
+    return [(rank, infos[topic]) for rank, topic in enumerate(topics) if topic in infos]

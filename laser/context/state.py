@@ -15,7 +15,7 @@ import msgspec
 from laser.context.assembly import assemble
 from laser.context.policies import LastN
 from laser.context.replay import Replay
-from laser.context.spans import Span, spans_at, spans_from_checkpoint, spans_from_offsets, spans_full
+from laser.context.spans import Span, look_up, spans_at, spans_from_checkpoint, spans_from_offsets, spans_full
 from laser.errors import InvalidError
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_name, check_offsets, check_topics
@@ -204,7 +204,7 @@ async def _spans(log: Log, stream: str, topics: Sequence[str], bound: ReplayBoun
     if bound.from_offsets is not None:
         return await spans_from_offsets(log, stream, topics, bound.from_offsets)
     if bound.from_checkpoint is not None:
-        return await spans_from_checkpoint(log, stream, topics, bound.from_checkpoint)
+        return spans_from_checkpoint(topics, await look_up(log, stream, topics), bound.from_checkpoint)
     if bound.at is not None:
         return await spans_at(log, stream, topics, bound.at)
     return await spans_full(log, stream, topics)
