@@ -22,7 +22,6 @@ from laser.ports.log import Log
 __all__ = [
     "Span",
     "look_up",
-    "spans_after",
     "spans_at",
     "spans_from_checkpoint",
     "spans_from_offsets",
