@@ -21,6 +21,7 @@ from laser.context.policies import (
     newest_needed,
     select,
 )
+from laser.context.telemetry import observe
 from laser.errors import InvalidError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
@@ -115,7 +116,10 @@ async def assemble(
     )
     if newest == 0:
         return Messages()
-    return await apply_policy(policy, await read_history(log, stream, query))
+    with observe("fetch", stream, conversation_id, query.topics) as observed:
+        kept = await apply_policy(policy, await read_history(log, stream, query))
+        observed.note(messages=len(kept), skipped=len(kept.skipped))
+    return kept
 
 
 async def apply_policy(policy: ContextPolicy, history: Messages) -> Messages:

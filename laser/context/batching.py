@@ -13,6 +13,7 @@ import msgspec
 
 from laser.context.appending import build_provenance, build_record
 from laser.context.connection import Connection
+from laser.context.telemetry import observe
 from laser.errors import ClosedError, InvalidError, LaserError
 from laser.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from laser.model.checks import check_name
@@ -189,9 +190,11 @@ class Batching:
         topic, conversation = key
         batch = queue.take(self._max_records, self._max_bytes)
         try:
-            done = await self._laser.open_log().append(
-                self._laser.stream, topic, [item.record for item in batch], key=conversation
-            )
+            with observe("append", self._laser.stream, conversation, topic) as observed:
+                done = await self._laser.open_log().append(
+                    self._laser.stream, topic, [item.record for item in batch], key=conversation
+                )
+                observed.note(messages=len(batch), partition=done.partition)
         except LaserError as error:
             behind = queue.take(len(queue.items) or 1, None)
             for item in (*batch, *behind):

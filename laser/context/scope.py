@@ -14,6 +14,7 @@ from laser.context.policies import PolicyLike, as_policy
 from laser.context.resuming import AutoSave, fold_with_store
 from laser.context.state import Fold, FoldProgress, ReplayBound, fold_state
 from laser.context.stores import SnapshotBackend, Store
+from laser.context.telemetry import observe
 from laser.errors import InvalidError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
@@ -74,9 +75,11 @@ class ContextScope:
         """
         check_name(topic, "topic")
         record = build_record(payload, self._provenance(topic, agent, provenance), id)
-        done = await self._laser.open_log().append(
-            self._stream, topic, (record,), key=self._conversation, find_first=id is not None
-        )
+        with observe("append", self._stream, self._conversation, topic, agent) as observed:
+            done = await self._laser.open_log().append(
+                self._stream, topic, (record,), key=self._conversation, find_first=id is not None
+            )
+            observed.note(messages=1, partition=done.partition)
         return AppendReceipt(done.stream_id, done.topic_id, done.partition, done.offsets[0], record.id)
 
     async def append_many(
@@ -104,9 +107,11 @@ class ContextScope:
         records = build_records(payloads, self._provenance(topic, agent, provenance), ids)
         if not records:
             return []
-        done = await self._laser.open_log().append(
-            self._stream, topic, records, key=self._conversation, find_first=ids is not None
-        )
+        with observe("append", self._stream, self._conversation, topic, agent) as observed:
+            done = await self._laser.open_log().append(
+                self._stream, topic, records, key=self._conversation, find_first=ids is not None
+            )
+            observed.note(messages=len(records), partition=done.partition)
         return [
             AppendReceipt(done.stream_id, done.topic_id, done.partition, offset, record.id)
             for offset, record in zip(done.offsets, records, strict=True)
@@ -195,9 +200,17 @@ class ContextScope:
                 needs are gone.
         """
         bound = ReplayBound(last_n, from_offsets, from_checkpoint, at, full)
-        return await fold_state(
-            self._laser.open_log(), self._stream, self._conversation, topics, init, fold, bound, progress
-        )
+        with observe("fold", self._stream, self._conversation, topics) as observed:
+            return await fold_state(
+                self._laser.open_log(),
+                self._stream,
+                self._conversation,
+                topics,
+                init,
+                fold,
+                bound,
+                observed.follow(progress),
+            )
 
     async def state_with(
         self,
@@ -222,7 +235,10 @@ class ContextScope:
             StaleCheckpointError: the stream or a topic was made anew since the snapshot, or lost records.
             RetentionGapError: records after the snapshot are gone.
         """
-        return await fold_with_store(self._laser, self._conversation, store, topics, init, fold, save, progress)
+        with observe("fold", self._stream, self._conversation, topics) as observed:
+            return await fold_with_store(
+                self._laser, self._conversation, store, topics, init, fold, save, observed.follow(progress)
+            )
 
     def follow(self, topics: Sequence[str] | None = None, from_checkpoint: Checkpoint | None = None) -> Follow:
         """New messages as they arrive, and one ``CaughtUp`` when those that were there already are through.
@@ -272,9 +288,16 @@ class ConversationState:
         progress: Callable[[FoldProgress], None] | None = None,
     ) -> State:
         """As ``ContextScope.state``."""
-        bound = ReplayBound(last_n, from_offsets, from_checkpoint, at, full)
-        return await fold_state(
-            laser.open_log(), laser.stream, parse_conversation_id(conversation), topics, init, fold, bound, progress
+        return await ContextScope(laser, conversation).state(
+            topics,
+            init,
+            fold,
+            last_n=last_n,
+            from_offsets=from_offsets,
+            from_checkpoint=from_checkpoint,
+            at=at,
+            full=full,
+            progress=progress,
         )
 
     @staticmethod
@@ -290,6 +313,6 @@ class ConversationState:
         progress: Callable[[FoldProgress], None] | None = None,
     ) -> Any:
         """As ``ContextScope.state_with``."""
-        return await fold_with_store(
-            laser, parse_conversation_id(conversation), store, topics, init, fold, save, progress
+        return await ContextScope(laser, conversation).state_with(
+            store, topics, init, fold, save=save, progress=progress
         )

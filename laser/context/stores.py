@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from laser.context.connection import Connection
 from laser.context.snapshot_scan import SnapshotFinder
 from laser.context.snapshots import check_version, still_fits
+from laser.context.telemetry import observe
 from laser.errors import CodecError, ConflictError, InvalidError, LimitError
 from laser.limits import MAX_KV_NAMESPACE_BYTES, MAX_KV_VALUE_BYTES, MAX_SCAN_LIMIT
 from laser.model.checks import check_name
@@ -105,6 +106,10 @@ class TopicSnapshotStore:
 
     async def latest(self, conversation: str) -> Snapshot | None:
         """The snapshot to start from, ``None`` for none."""
+        with observe("snapshot.load", self._laser.stream, conversation, self._topic, fold=self.fold):
+            return await self._latest(conversation)
+
+    async def _latest(self, conversation: str) -> Snapshot | None:
         log, stream = self._laser.open_log(), self._laser.stream
         if self._finder is None or self._finder[0] is not log:
             self._finder = (log, SnapshotFinder(log, stream, self._topic, self.fold))
@@ -123,9 +128,13 @@ class TopicSnapshotStore:
         Raises:
             NotFoundError: the topic is absent.
         """
+        with observe("snapshot.save", self._laser.stream, snapshot.conversation, self._topic, fold=self.fold):
+            await self._save(snapshot)
+
+    async def _save(self, snapshot: Snapshot) -> None:
         log, stream = self._laser.open_log(), self._laser.stream
         record = NewRecord(new_record_id(), encode_snapshot(snapshot))
-        there = await self.latest(snapshot.conversation)
+        there = await self._latest(snapshot.conversation)
         if there is not None and there.version == snapshot.version and await _leads(log, stream, there, snapshot):
             return
         await log.append(stream, self._topic, (record,), key=parse_conversation_id(snapshot.conversation))
@@ -165,8 +174,9 @@ class KvSnapshotStore:
 
     async def latest(self, conversation: str) -> Snapshot | None:
         """The snapshot to start from, ``None`` for none or when the one there cannot be read (with a warning)."""
-        entry = await (await self._laser.open_kv()).get(self._namespace, self._key(conversation))
-        return None if entry is None else _read(entry)
+        with observe("snapshot.load", self._laser.stream, conversation, fold=self.fold):
+            entry = await (await self._laser.open_kv()).get(self._namespace, self._key(conversation))
+            return None if entry is None else _read(entry)
 
     async def save(self, snapshot: Snapshot) -> None:
         """Keeps a snapshot, unless the one there folded more.
@@ -175,6 +185,10 @@ class KvSnapshotStore:
             LimitError: it has more than ``MAX_KV_VALUE_BYTES`` bytes. ConflictError: other processes saved all the
                 while.
         """
+        with observe("snapshot.save", self._laser.stream, snapshot.conversation, fold=self.fold):
+            await self._save(snapshot)
+
+    async def _save(self, snapshot: Snapshot) -> None:
         kv = await self._laser.open_kv()
         log, stream = self._laser.open_log(), self._laser.stream
         key = self._key(snapshot.conversation)

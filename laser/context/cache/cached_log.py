@@ -11,6 +11,7 @@ import anyio
 from laser.context.cache.fold_cache import FoldCache
 from laser.context.cache.topic_cache import TopicCache
 from laser.context.cache.witness import Witness
+from laser.context.telemetry import observe
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.records import Appended, NewRecord
 from laser.model.topics import TopicConfig, TopicInfo
@@ -61,7 +62,8 @@ class CachedLog:
         async with cache.lock:
             for _ in range(_MAX_ATTEMPTS):
                 if not cache.is_fresh_for(arrived):
-                    await cache.refresh(query.match)
+                    with observe("cache.refresh", stream, topics=topic):
+                        await cache.refresh(query.match)
                 if cache.info is None:
                     self._topics.pop((stream, topic), None)
                     return None
