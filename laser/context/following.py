@@ -29,7 +29,7 @@ from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match, Page
 from laser.ports.log import Log
-from laser.wire.routing import route
+from laser.wire.batches import place_of, select_records
 
 __all__ = ["CaughtUp", "Follow"]
 
@@ -228,12 +228,13 @@ class Follow:
                 self._stream, tail.topic.name, tail.partition, start=at, limit=_PAGE + tail.next - at
             )
             _check_page(tail, page)
-            for count, record in enumerate(page.records, 1):
-                if record.offset == tail.next - 1 and tail.last_id is not None:
-                    check_same_record(tail.topic, tail.partition, record.offset, tail.last_id, record.id)
-                read.last = record
-                if route(record.headers, record.payload).meets(self._match):
-                    read.records.append((record, decode_record(record, tail.topic)))
+            place = place_of(page.records, tail.next - 1)
+            if tail.last_id is not None and place < len(page.records) and page.records[place].offset == tail.next - 1:
+                check_same_record(tail.topic, tail.partition, tail.next - 1, tail.last_id, page.records[place].id)
+            if page.records:
+                read.last = page.records[-1]
+            for count, record in enumerate(select_records(page.records, self._match), 1):
+                read.records.append((record, decode_record(record, tail.topic)))
                 if count % _DECODE_CHUNK == 0:
                     await anyio.lowlevel.checkpoint()
             at = max(at, page.next)

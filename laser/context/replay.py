@@ -20,6 +20,7 @@ from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.window import Match, Page
 from laser.ports.log import Log
+from laser.wire.batches import place_of, select_records
 from laser.wire.routing import route
 
 __all__ = ["Replay"]
@@ -200,17 +201,17 @@ class Replay:
     def _pass_overlap(self, reader: _Reader, records: Sequence[LogRecord]) -> list[LogRecord]:
         """Checks what lies before the span, remembers its ids, and returns the matching rest."""
         span = reader.span
+        place = place_of(records, span.start - 1)
+        if span.last_id is not None and place < len(records) and records[place].offset == span.start - 1:
+            last = records[place]
+            check_same_record(span.topic, span.partition, last.offset, span.last_id, last.id)
+            if self._witness is not None:
+                self._witness.saw(span.topic, span.partition, last.offset, last.id)
         rest: list[LogRecord] = []
-        for record in records:
-            if record.offset == span.start - 1 and span.last_id is not None:
-                check_same_record(span.topic, span.partition, record.offset, span.last_id, record.id)
-                if self._witness is not None:
-                    self._witness.saw(span.topic, span.partition, record.offset, record.id)
-            found = route(record.headers, record.payload)
-            if self._match is not None and not found.meets(self._match):
-                continue
+        # Most of them are other conversations': they are not even decoded where the page can tell.
+        for record in records if self._match is None else select_records(records, self._match):
             if record.offset < span.start:
-                reader.copies.note(record, found.conversation_id)
+                reader.copies.note(record, route(record.headers, record.payload).conversation_id)
             else:
                 rest.append(record)
         return rest
