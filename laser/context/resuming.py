@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -11,14 +12,16 @@ import anyio.to_thread
 import msgspec
 
 from laser.context.connection import Connection
+from laser.context.gathering import gather
 from laser.context.replay import Replay
 from laser.context.snapshots import check_version, resume_point, snapshot_of_spans
 from laser.context.spans import Span, look_up, spans_from_checkpoint, spans_full
 from laser.context.state import Fold, FoldProgress, check_fold, fold_replay, fresh
 from laser.context.stores import SnapshotBackend, Store, as_store
-from laser.errors import CodecError, InvalidError
+from laser.errors import CodecError, InvalidError, StaleCheckpointError
 from laser.model.checks import check_name, check_topics
 from laser.model.snapshot import Snapshot
+from laser.model.topics import TopicInfo
 from laser.model.window import Match
 from laser.ports.clock import Clock, SystemClock
 from laser.wire.state_json import decode_state
@@ -83,16 +86,22 @@ async def fold_with_store(
             f"save: expected AutoSave(every=…) or AutoSave(seconds=…), got {type(save).__name__}", argument="save"
         )
     log, stream = laser.open_log(), laser.stream
-    snapshot = await keeper.latest(conversation)
+    # At once: on a remote log the waits add up otherwise.
+    looks: list[Callable[[], Awaitable[Any]]] = [
+        partial(look_up, log, stream, names),
+        partial(keeper.latest, conversation),
+    ]
+    infos, snapshot = await gather(looks)
     state, start = await _start(snapshot, conversation, keeper, save)
-    spans: list[Span]
     if start is None:
         state = fresh(init)
-        spans = await spans_full(log, stream, names)
+        spans = spans_full(names, infos)
     else:
-        # After the snapshot was had: it may be newer than any earlier look at the log.
-        infos = await look_up(log, stream, names)
-        spans = spans_from_checkpoint(names, infos, resume_point(start, names, infos, stream))
+        try:
+            spans = _spans_after(start, names, infos, stream)
+        except StaleCheckpointError:
+            # The snapshot may be newer than the look at the log.
+            spans = _spans_after(start, names, await look_up(log, stream, names), stream)
     replay = Replay(log, stream, Match(conversation), spans)
     saver = None if save is None else _Saver(laser, conversation, keeper, save, replay, clock or SystemClock())
     if saver is None:
@@ -100,6 +109,10 @@ async def fold_with_store(
     else:
         state, _ = await fold_replay(replay, state, fold, progress, saver.after_batch, saver.batch_limit)
     return state
+
+
+def _spans_after(snapshot: Snapshot, topics: Sequence[str], infos: Mapping[str, TopicInfo], stream: str) -> list[Span]:
+    return spans_from_checkpoint(topics, infos, resume_point(snapshot, topics, infos, stream))
 
 
 async def _start(

@@ -59,12 +59,13 @@ async def look_up(log: Log, stream: str, topics: Sequence[str]) -> dict[str, Top
     return {info.name: info for info in await log.topics(stream, topics)}
 
 
-async def spans_full(log: Log, stream: str, topics: Sequence[str]) -> list[Span]:
-    """Everything that the topics hold now; absent ones hold nothing."""
+def spans_full(topics: Sequence[str], infos: Mapping[str, TopicInfo]) -> list[Span]:
+    """Everything that the topics hold, as ``look_up`` found them; absent ones hold nothing."""
     return [
-        Span(rank, info, part.id, part.first, part.end, floats=True)
-        for rank, info in await _infos(log, stream, topics)
-        for part in info.partitions
+        Span(rank, infos[topic], part.id, part.first, part.end, floats=True)
+        for rank, topic in enumerate(topics)
+        if topic in infos
+        for part in infos[topic].partitions
     ]
 
 

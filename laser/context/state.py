@@ -207,4 +207,4 @@ async def _spans(log: Log, stream: str, topics: Sequence[str], bound: ReplayBoun
         return spans_from_checkpoint(topics, await look_up(log, stream, topics), bound.from_checkpoint)
     if bound.at is not None:
         return await spans_at(log, stream, topics, bound.at)
-    return await spans_full(log, stream, topics)
+    return spans_full(topics, await look_up(log, stream, topics))

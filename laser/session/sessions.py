@@ -5,7 +5,7 @@ from __future__ import annotations
 from laser.context.connection import Connection
 from laser.context.replay import Replay
 from laser.context.scope import ContextScope
-from laser.context.spans import spans_full
+from laser.context.spans import look_up, spans_full
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_LABEL_BYTES
 from laser.model.ids import new_conversation_id, parse_conversation_id
@@ -88,7 +88,8 @@ class Sessions:
         if type(limit) is not int or limit < 1:
             raise InvalidError(f"limit: {limit!r} is not a whole number from 1", argument="limit")
         log, stream = self._laser.open_log(), self._laser.stream
-        replay = Replay(log, stream, None, await spans_full(log, stream, [AgentTopic.Control]))
+        topics = [AgentTopic.Control]
+        replay = Replay(log, stream, None, spans_full(topics, await look_up(log, stream, topics)))
         found: dict[str, SessionStatus] = {}
         while (batch := await replay.next_batch()) is not None:
             for message in batch:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
@@ -423,6 +424,30 @@ async def test_a_store_that_returns_something_else_is_named(memory_laser: ls.Las
     with pytest.raises(ls.InvalidError, match="latest returned bytes") as caught:
         await scope.state_with(Wrong(), SESSIONS, 0, count)
     assert caught.value.argument == "backend"
+
+
+async def test_a_snapshot_newer_than_the_look_at_the_log(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    """Another process appends and saves while this one asks its store."""
+    await _say(scope, 3)
+
+    class Busy(ListStore):
+        async def latest(self, conversation: str) -> ls.Snapshot:  # type: ignore[override]
+            await anyio.sleep(0.02)
+            await _say(scope, 4)
+            cp = await scope.checkpoint()
+            return await ls.snapshot_from_checkpoint(laser, conversation, "f", cp, 7)
+
+    assert await scope.state_with(Busy(), SESSIONS, 0, count) == 7
+    await laser.purge_topic(TOPIC)
+
+    class Purged(Busy):
+        async def latest(self, conversation: str) -> ls.Snapshot:  # type: ignore[override]
+            made = await super().latest(conversation)
+            await laser.purge_topic(TOPIC)
+            return made
+
+    with pytest.raises(ls.StaleCheckpointError):
+        await scope.state_with(Purged(), SESSIONS, 0, count)
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, "1", True, 2**32])
