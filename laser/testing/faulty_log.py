@@ -106,10 +106,10 @@ class FaultyLog:
         await self._read_fault()
         return await self._log.topic(stream, topic)
 
-    async def topics(self, stream: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, stream: str, names: Sequence[str] | None = None) -> tuple[TopicInfo, ...]:
         """See ``Log.topics``; may fail."""
         await self._read_fault()
-        return await self._log.topics(stream)
+        return await self._log.topics(stream, names)
 
     async def ensure_topic(self, stream: str, topic: str, config: TopicConfig) -> TopicInfo:
         """See ``Log.ensure_topic``."""
