@@ -145,7 +145,10 @@ def _directory(url: str) -> Path | None:
         return None
     if not rest or "\0" in rest:
         raise ConfigError("url: embedded: needs a directory, as in embedded:./data")
-    return Path(rest).expanduser()
+    try:
+        return Path(rest).expanduser()
+    except RuntimeError as error:
+        raise ConfigError("url: embedded: begins with ~ and a user whose home is not known; give the path") from error
 
 
 def _shown(url: str) -> str:

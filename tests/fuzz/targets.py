@@ -27,6 +27,7 @@ from laser.model.topics import TopicInfo
 from laser.model.window import Match
 from laser.session.lifecycle import decode_event
 from laser.session.manifest import decode_manifest
+from laser.wire.batches import select_records
 from laser.wire.blocks import decode_block
 from laser.wire.cbor import decode_cbor
 from laser.wire.envelope import decode_envelope
@@ -64,7 +65,7 @@ def _raw_page(data: bytes) -> object:
     page.select(_MATCH)
     page.select(_CHILDREN)
     if len(page):
-        page[0], page[-1], page[1:3].select(_MATCH)
+        page[0], page[-1], select_records(page[1:3], _MATCH)
     assert page.place_of(page.next) == len(page)
     return records
 

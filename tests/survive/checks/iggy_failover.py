@@ -7,7 +7,7 @@ import time
 import anyio
 
 import laser as ls
-from laser.testing.cluster import run_iggy_cluster
+from laser.testing.cluster import IggyCluster, run_iggy_cluster
 from laser.testing.history import HistoryReport
 from tests.survive.figures import Budget, Figures
 from tests.survive.histories import MUST_BE_ZERO, PARTITIONS, TOPIC, Campaign, judge, summary
@@ -50,7 +50,10 @@ async def _kill_one(seed: int) -> tuple[HistoryReport, float, str]:
             primary = await cluster.primary()
             await primary.kill()
             killed = time.monotonic()
-            await _acknowledged(campaign, 300)
+            try:
+                await _acknowledged(campaign, 300)
+            except TimeoutError:
+                raise AssertionError(await _what_is_wrong(cluster, campaign, seed)) from None
             # Answers that were on their way already come within a moment of the kill.
             heal = next(moment for moment in campaign.acknowledged_at if moment > killed + 0.5) - killed
             await primary.start()
@@ -59,6 +62,16 @@ async def _kill_one(seed: int) -> tuple[HistoryReport, float, str]:
         if campaign.strange:
             raise AssertionError(f"not laser's errors: {campaign.strange[:3]}")
         return await judge(laser, campaign.operations), heal, await version(laser)
+
+
+async def _what_is_wrong(cluster: IggyCluster, campaign: Campaign, seed: int) -> str:
+    """Whether the client or the cluster is to blame for a standstill, as far as can be told."""
+    try:
+        primary = f"the nodes agree on {(await cluster.primary(timeout=10)).address}"
+    except ls.LaserError as error:
+        primary = f"the nodes have no primary: {error}"
+    tails = "\n".join(f"{n.address}:\n{n.process.log_tail(15)}" for n in cluster.nodes if n.process.running)
+    return f"seed {seed}: no appends for 60 s after the kill; {primary}; errors {campaign.errors}\n{tails}"
 
 
 async def _acknowledged(campaign: Campaign, more: int) -> None:
