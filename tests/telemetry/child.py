@@ -1,6 +1,6 @@
 """A program with OpenTelemetry's SDK and exporters in memory; prints what laser reported, as JSON.
 
-Providers can be set once in a process, so a run is a process of its own: ``python -m tests.telemetry.child URL CANARY``.
+Providers can be set once in a process, so a run is a process of its own: ``python -m tests.telemetry.child URL WORD``.
 """
 
 from __future__ import annotations
