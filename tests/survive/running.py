@@ -21,6 +21,7 @@ ORDER = (
     "descriptors",
     "clocks",
     "iggy_durability",
+    "iggy_power_cut",
     "iggy_failover",
     "iggy_network",
     "restart_in_fold",

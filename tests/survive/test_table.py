@@ -1,4 +1,8 @@
-"""README's table of what survives what says no more than the checks have shown."""
+"""README's table of what survives what says no more than the checks have shown, where a check can show it.
+
+That a cluster keeps its records when a machine is lost for good, or when the power of one of its nodes goes, follows
+from a killed primary; no machine and no power of a cluster was taken away.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,13 @@ def test_one_iggy_server_that_is_killed() -> None:
     assert "1,024" in memory
     # Up to 1,024 in each of four partitions.
     assert 0 < ROWS["iggy_durability"].found["most lost by one kill at memory"] <= 4 * 1_024
+
+
+def test_one_iggy_server_whose_power_goes() -> None:
+    assert cells("`iggy://`, one server", "`power`")[2] == "kept"
+    zero("iggy_power_cut", "lost at power")
+    assert "can be lost" in cells("`iggy://`, one server", "`process`")[2]
+    assert ROWS["iggy_power_cut"].found["lost at process"] > 0
 
 
 def test_a_cluster_that_loses_its_primary() -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
-import shutil
-import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 
 import laser as ls
 from laser.testing.history import Operation
-from tests.survive.figures import Budget, CannotRunError, Figures
+from tests.survive.disks import copy_disk, make_disk, mounted, need_disks
+from tests.survive.figures import Budget, Figures
 from tests.survive.histories import PARTITIONS, TOPIC, everything, visible
 from tests.survive.killing import Writers
 
@@ -30,8 +26,7 @@ def run(budget: Budget, seed: int) -> Figures:
     What the kernel had not given to the disk is not in the copy, as after a power cut. The figure for ``process`` shows
     that the cuts bite.
     """
-    if os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not Path("/dev/loop-control").exists():
-        raise CannotRunError("needs root, mkfs.ext4 and loop devices to mount a file system image")
+    need_disks()
     cuts = budget.choose(2, 40)
     found = Counter[str]()
     engine = ""
@@ -49,10 +44,8 @@ def run(budget: Budget, seed: int) -> Figures:
 def _cut(durability: ls.Durability, rng: random.Random) -> tuple[dict[str, int], str]:
     with tempfile.TemporaryDirectory(prefix="laser-power-") as text:
         place = Path(text)
-        with (place / "disk").open("wb") as disk:
-            disk.truncate(_SIZE)
-        subprocess.run(["mkfs.ext4", "-q", place / "disk"], check=True)
-        with _mounted(place / "disk", place / "live") as live:
+        make_disk(place / "disk", _SIZE)
+        with mounted(place / "disk", place / "live") as live:
             # What comes before is on the disk: the cut is to fall into the writing, not into the making.
             anyio.run(_make, live / "data", durability)
             os.sync()
@@ -61,9 +54,9 @@ def _cut(durability: ls.Durability, rng: random.Random) -> tuple[dict[str, int],
                 writers.start()
                 writers.wait_for(rng.randrange(30, 300))
                 writers.pause()
-                _copy(place / "disk", place / "after")
+                copy_disk(place / "disk", place / "after")
             operations = writers.operations()
-        with _mounted(place / "after", place / "again") as again:
+        with mounted(place / "after", place / "again") as again:
             return anyio.run(_look, again / "data", durability, operations)
 
 
@@ -95,27 +88,3 @@ async def _look(directory: Path, durability: ls.Durability, operations: list[Ope
         info = await laser.info()
         counted = {"acknowledged": acknowledged, f"lost at {durability}": lost, "torn": torn}
         return counted, f"{info.engine} {info.version}"
-
-
-def _copy(disk: Path, target: Path) -> None:
-    """A copy of a moment: copied until two in a row are equal, as the kernel may write meanwhile."""
-    before = ""
-    for _ in range(10):
-        subprocess.run(["cp", "--sparse=always", disk, target], check=True)
-        with target.open("rb") as file:
-            now = hashlib.file_digest(file, "blake2b").hexdigest()
-        if now == before:
-            return
-        before = now
-    raise RuntimeError("the file system did not come to rest")
-
-
-@contextmanager
-def _mounted(disk: Path, at: Path) -> Iterator[Path]:
-    at.mkdir()
-    # The journal is written when somebody asks for it, and not by the clock in between.
-    subprocess.run(["mount", "-o", "loop,commit=300", disk, at], check=True)
-    try:
-        yield at
-    finally:
-        subprocess.run(["umount", at], check=True)

@@ -1,0 +1,53 @@
+"""File systems in an image, to cut the power of: what the kernel had not given to the disk is not in a copy of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.survive.figures import CannotRunError
+
+__all__ = ["copy_disk", "make_disk", "mounted", "need_disks"]
+
+
+def need_disks() -> None:
+    """Raises unless images can be made and mounted here."""
+    if os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not Path("/dev/loop-control").exists():
+        raise CannotRunError("needs root, mkfs.ext4 and loop devices to mount a file system image")
+
+
+def make_disk(disk: Path, size: int) -> None:
+    """Makes an image with an empty file system."""
+    with disk.open("wb") as file:
+        file.truncate(size)
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+
+
+def copy_disk(disk: Path, target: Path) -> None:
+    """A copy of a moment: copied until two in a row are equal, as the kernel may write meanwhile."""
+    before = ""
+    for _ in range(10):
+        subprocess.run(["cp", "--sparse=always", disk, target], check=True)
+        with target.open("rb") as file:
+            now = hashlib.file_digest(file, "blake2b").hexdigest()
+        if now == before:
+            return
+        before = now
+    raise RuntimeError("the file system did not come to rest")
+
+
+@contextmanager
+def mounted(disk: Path, at: Path) -> Iterator[Path]:
+    """Mounts an image, and unmounts it at the end."""
+    at.mkdir()
+    # The journal is written when somebody asks for it, and not by the clock in between.
+    subprocess.run(["mount", "-o", "loop,commit=300", disk, at], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", at], check=True)
