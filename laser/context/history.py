@@ -17,6 +17,7 @@ from laser.context.resume import check_window
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
 from laser.model.records import LogRecord
+from laser.model.topics import TopicInfo
 from laser.model.window import Match, Window, WindowQuery
 from laser.ports.log import Log
 from laser.wire.routing import route
@@ -28,7 +29,7 @@ _DECODE_CHUNK: Final = 128
 _KEY_CHUNK: Final = 1_024
 
 _Order = tuple[int, int, int, int]
-_Entry = tuple[_Order, LogRecord, Window]
+_Entry = tuple[_Order, LogRecord, TopicInfo]
 _Item = TypeVar("_Item")
 _Keyed = list[tuple[_Order, _Item]]
 
@@ -101,8 +102,8 @@ async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) ->
     return window
 
 
-async def _newest(windows: Sequence[Window | None], newest: int) -> Messages | None:
-    """The newest messages, decoding no more records than that takes.
+async def _newest(windows: list[Window | None], newest: int) -> Messages | None:
+    """The newest messages, decoding no more records than that takes. Empties the list of windows.
 
     Returns:
         ``None`` when a record of the conversation holds no message, or may be a copy: then the rest of the window
@@ -110,10 +111,13 @@ async def _newest(windows: Sequence[Window | None], newest: int) -> Messages | N
     """
     messages: list[ContextMessage] = []
     skipped: list[SkippedRecord] = []
-    ordered = await _in_order([(window, window.records) for window in windows if window is not None])
+    ordered = await _in_order([(window.topic, window.records) for window in windows if window is not None])
+    # From here on each record is let go of when it was looked at: to free all of many at once takes long.
+    windows.clear()
     ids: set[tuple[int, int]] = set()
-    for count, (key, record, window) in enumerate(reversed(ordered), 1):
-        if count % _DECODE_CHUNK == 0:
+    while ordered:
+        key, record, topic = ordered.pop()
+        if len(ordered) % _DECODE_CHUNK == 0:
             await anyio.lowlevel.checkpoint()
         if record.id and (key[1], record.id) in ids:
             return None
@@ -121,7 +125,7 @@ async def _newest(windows: Sequence[Window | None], newest: int) -> Messages | N
         if len(messages) == newest:
             # What is left lies before the oldest message: it is only looked at for copies of those after it.
             continue
-        message = decode_record(record, window.topic)
+        message = decode_record(record, topic)
         if isinstance(message, ContextMessage):
             messages.append(message)
         elif route(record.headers, record.payload).conversation_id is None:
@@ -133,13 +137,13 @@ async def _newest(windows: Sequence[Window | None], newest: int) -> Messages | N
 
 async def _all(windows: Sequence[Window | None]) -> tuple[_Keyed[ContextMessage], _Keyed[SkippedRecord]]:
     """Every message of the windows and every record that holds none, each in order, with their keys."""
-    kept = [(window, await _without_copies(window.records)) for window in windows if window is not None]
+    kept = [(window.topic, await _without_copies(window.records)) for window in windows if window is not None]
     messages: _Keyed[ContextMessage] = []
     skipped: _Keyed[SkippedRecord] = []
-    for count, (key, record, window) in enumerate(await _in_order(kept), 1):
+    for count, (key, record, topic) in enumerate(await _in_order(kept), 1):
         if count % _DECODE_CHUNK == 0:
             await anyio.lowlevel.checkpoint()
-        message = decode_record(record, window.topic)
+        message = decode_record(record, topic)
         if isinstance(message, ContextMessage):
             messages.append((key, message))
         else:
@@ -169,10 +173,10 @@ async def _without_copies(records: Sequence[LogRecord]) -> list[LogRecord]:
     return kept
 
 
-async def _in_order(windows: Sequence[tuple[Window, Sequence[LogRecord]]]) -> list[_Entry]:
+async def _in_order(windows: Sequence[tuple[TopicInfo, Sequence[LogRecord]]]) -> list[_Entry]:
     """The records of several topics, each by partition, then offset, merged into one order."""
     runs: list[list[_Entry]] = []
-    for rank, (window, records) in enumerate(windows):
+    for rank, (topic, records) in enumerate(windows):
         partition, highest = -1, 0
         for count, record in enumerate(records, 1):
             if record.partition != partition:
@@ -180,7 +184,7 @@ async def _in_order(windows: Sequence[tuple[Window, Sequence[LogRecord]]]) -> li
                 runs.append([])
             # Within a partition a clock that stepped back must not reorder anything.
             highest = max(highest, record.timestamp_micros)
-            runs[-1].append(((highest, rank, partition, record.offset), record, window))
+            runs[-1].append(((highest, rank, partition, record.offset), record, topic))
             if count % _KEY_CHUNK == 0:
                 await anyio.lowlevel.checkpoint()
     if len(runs) < 2:

@@ -44,6 +44,7 @@ class CachedLog:
         self._steady_clock = steady_clock
         self._topics: OrderedDict[tuple[str, str], TopicCache] = OrderedDict()
         self._folds = FoldCache(log)
+        self._turn = anyio.Lock(fast_acquire=True)
         self.witness = Witness()
 
     @property
@@ -130,7 +131,7 @@ class CachedLog:
         key = (stream, topic)
         cache = self._topics.get(key)
         if cache is None:
-            cache = self._topics[key] = TopicCache(self._log, stream, topic)
+            cache = self._topics[key] = TopicCache(self._log, stream, topic, self._turn)
         self._topics.move_to_end(key)
         return cache
 

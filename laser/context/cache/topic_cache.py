@@ -30,18 +30,23 @@ _AHEAD: Final = 256
 class TopicCache:
     """The stretches of one topic's partitions.
 
+    Args:
+        turn: shared by all topics of a client: one at a time looks through its pages, so that the event loop gets its
+            turn after each page and not after one page of every topic.
+
     Attributes:
         lock: held while the stretches are read or changed. info: the topic as of the last refresh.
     """
 
-    def __init__(self, log: Log, stream: str, topic: str) -> None:
+    def __init__(self, log: Log, stream: str, topic: str, turn: anyio.Lock) -> None:
         self._log = log
+        self._turn = turn
         self._place = (stream, topic)
         self._stretches: dict[int, Stretch] = {}
         self._identity: tuple[int, ...] = ()
         self._epoch = 0
         self._refreshed_at = float("-inf")
-        self.lock = anyio.Lock()
+        self.lock = anyio.Lock(fast_acquire=True)
         self.info: TopicInfo | None = None
 
     @property
@@ -115,7 +120,9 @@ class TopicCache:
             held: dict[int, Held] = {}
             for partition, bound in bounds.items():
                 stretch = self._stretches[partition]
-                held[partition] = Held(bound, await stretch.run(query.match), stretch.oldest_micros)
+                async with self._turn:
+                    run = await stretch.run(query.match)
+                held[partition] = Held(bound, run, stretch.oldest_micros)
             if newest is None:
                 cuts: Mapping[int, int] = bounds
                 short = [partition for partition, part in held.items() if part.run.low > part.bound]
