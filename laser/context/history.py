@@ -86,10 +86,8 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
         # Of the newest records some hold no message, or are copies: their places belong to older ones.
         whole = msgspec.structs.replace(query, newest=None)
         windows = await gather([partial(_read_topic, log, stream, topic, whole) for topic in query.topics])
-        every = await _all(windows)
-        return _cut(every[0], every[1], query.newest)
     messages, skipped = await _all(windows)
-    return Messages([message for _, message in messages], [skip for _, skip in skipped])
+    return _cut(messages, skipped, query.newest)
 
 
 async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> Window | None:
@@ -151,8 +149,8 @@ async def _all(windows: Sequence[Window | None]) -> tuple[_Keyed[ContextMessage]
     return messages, skipped
 
 
-def _cut(messages: _Keyed[ContextMessage], skipped: _Keyed[SkippedRecord], newest: int) -> Messages:
-    if len(messages) >= newest:
+def _cut(messages: _Keyed[ContextMessage], skipped: _Keyed[SkippedRecord], newest: int | None) -> Messages:
+    if newest is not None and len(messages) >= newest:
         messages = messages[len(messages) - newest :]
         # Older ones are not reported: how much older raw history a read saw differs between engines.
         skipped = [entry for entry in skipped if entry[0] >= messages[0][0]]
