@@ -27,8 +27,9 @@ async def gather(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Resul
 
     try:
         async with anyio.create_task_group() as tasks:
-            for place, call in enumerate(calls):
+            for place, call in enumerate(calls[:-1]):
                 tasks.start_soon(run, place, call)
+            await run(len(calls) - 1, calls[-1])
     except ExceptionGroup as group:
         error = _first(group)
         raise error from error.__cause__

@@ -107,6 +107,10 @@ async def _newest(windows: list[Window | None], newest: int) -> Messages | None:
         ``None`` when a record of the conversation holds no message, or may be a copy: then the rest of the window
         has to be looked at as well.
     """
+    # A log that remembers its answers keeps with one what was made of it last time.
+    made = windows[0].made if len(windows) == 1 and windows[0] is not None else None
+    if made is not None and newest in made:
+        return Messages(made[newest], made[newest].skipped)
     messages: list[ContextMessage] = []
     skipped: list[SkippedRecord] = []
     ordered = await _in_order([(window.topic, window.records) for window in windows if window is not None])
@@ -130,6 +134,9 @@ async def _newest(windows: list[Window | None], newest: int) -> Messages | None:
             skipped.append(message)
         else:
             return None
+    # An envelope is a mapping that a caller could change.
+    if made is not None and not any(message.envelope for message in messages):
+        made[newest] = Messages(reversed(messages), reversed(skipped))
     return Messages(reversed(messages), reversed(skipped))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from laser.limits import CONTEXT_READ_WINDOW
+from laser.model.messages import Messages
 from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
 
@@ -48,10 +49,17 @@ class WindowQuery(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """The answer to a ``WindowQuery``: the topic, and its matching records by partition, then offset."""
+    """The answer to a ``WindowQuery``.
+
+    Attributes:
+        topic: as it is now. records: its matching records, by partition, then offset; not to be changed.
+        made: what a reader made of these very records, by how many of the newest it wanted. A log that knows that an
+            answer is still what it was gives the same mapping again; ``None``: it does not know.
+    """
 
     topic: TopicInfo
     records: list[LogRecord]
+    made: dict[int, Messages] | None = None
 
 
 class Page(msgspec.Struct, frozen=True):

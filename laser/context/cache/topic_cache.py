@@ -8,6 +8,7 @@ from typing import Final
 
 import anyio
 
+from laser.context.cache.answers import Answers, Extent
 from laser.context.cache.newest import Held, plan_newest
 from laser.context.cache.stretch import Stretch
 from laser.context.gathering import gather
@@ -45,6 +46,7 @@ class TopicCache:
         self._stretches: dict[int, Stretch] = {}
         self._identity: tuple[int, ...] = ()
         self._epoch = 0
+        self._answers = Answers()
         self._refreshed_at = float("-inf")
         self.lock = anyio.Lock(fast_acquire=True)
         self.info: TopicInfo | None = None
@@ -52,7 +54,7 @@ class TopicCache:
     @property
     def size(self) -> int:
         """Bytes that are held, about."""
-        return sum(stretch.size for stretch in self._stretches.values())
+        return self._answers.size + sum(stretch.size for stretch in self._stretches.values())
 
     def is_fresh_for(self, arrived: float) -> bool:
         """Whether a refresh began after a reader arrived, so that it saw all that the reader must see."""
@@ -61,6 +63,7 @@ class TopicCache:
     def forget(self) -> None:
         """Forgets everything."""
         self._stretches.clear()
+        self._answers.clear()
         self._identity = ()
         self._refreshed_at = float("-inf")
 
@@ -69,6 +72,7 @@ class TopicCache:
         for stretch in sorted(self._stretches.values(), key=_size, reverse=True):
             if self.size <= max_bytes:
                 return
+            self._answers.clear()
             stretch.forget()
 
     async def refresh(self, match: Match) -> None:
@@ -97,9 +101,11 @@ class TopicCache:
             holds = page is not None and _take_tail(self._stretches[likely], page)
         if not holds:
             self._stretches.clear()
+            self._answers.clear()
         self._identity = identity
         if not await self._catch_up(info, check_all=holds and info.epoch != self._epoch):
             self._stretches = {part.id: Stretch(part.created_at_micros, part.end) for part in info.partitions}
+            self._answers.clear()
         self._epoch = info.epoch
         self._refreshed_at = began
 
@@ -114,6 +120,9 @@ class TopicCache:
         """
         info = self.info
         assert info is not None
+        known = self._answers.find(query, self._extent(info))
+        if known is not None:
+            return Window(info, known.records, known.made)
         bounds = {part.id: self._bound(part, query) for part in info.partitions}
         step = query.size if newest is None else _FIRST_STEP
         while True:
@@ -143,7 +152,11 @@ class TopicCache:
             records += part.run.since(cuts[partition])
         for stretch in self._stretches.values():
             stretch.drop_whole_pages_below(stretch.high - CONTEXT_READ_WINDOW)
-        return Window(info, records)
+        return self._answers.keep(query, self._extent(info), Window(info, records))
+
+    def _extent(self, info: TopicInfo) -> Extent:
+        """What an answer depends on: between two calls of ``forget`` the same offsets hold the same records."""
+        return [(part.id, part.first, self._stretches[part.id].high) for part in info.partitions]
 
     def _likely(self, match: Match) -> int | None:
         """The partition where this conversation was last seen, else one that has a record to look at."""

@@ -167,10 +167,12 @@ async def compare(log: Log, cached: Log, stream: str, rng: random.Random) -> Non
     assert newest_of(await cached.window(stream, topic, some), newest) == newest_of(
         await log.window(stream, topic, whole), newest
     )
-    query = HistoryQuery(match.conversation_id, list(TOPICS), match.children, newest=newest)
-    ours, theirs = await read_history(cached, stream, query), await read_history(Whole(log), stream, query)  # type: ignore[arg-type]
-    assert ours == theirs
-    assert ours.skipped == theirs.skipped
+    # The second read of one topic gets the answer that was made for the first.
+    for topics in (list(TOPICS), [topic], [topic]):
+        query = HistoryQuery(match.conversation_id, topics, match.children, newest=newest)
+        ours, theirs = await read_history(cached, stream, query), await read_history(Whole(log), stream, query)  # type: ignore[arg-type]
+        assert ours == theirs
+        assert ours.skipped == theirs.skipped
     info = await log.topic(stream, topic)
     assert info is not None
     for part in info.partitions:
