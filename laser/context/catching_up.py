@@ -1,0 +1,226 @@
+"""Catching up: a read view is brought to where its topic ends now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+import anyio.lowlevel
+import msgspec
+import orjson
+
+from laser.context.gathering import gather
+from laser.context.resume import check_partition, check_same_record, check_topic
+from laser.errors import NotFoundError, RetentionGapError, StaleCheckpointError
+from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
+from laser.model.messages import SkippedRecord
+from laser.model.records import LogRecord
+from laser.model.topics import PartitionInfo, TopicInfo
+from laser.model.window import Page
+from laser.ports.log import Log
+from laser.ports.views import View
+from laser.wire.batches import place_of
+
+__all__ = ["CatchUp", "CatchUpProgress"]
+
+_logger = logging.getLogger("laser.context")
+
+Change = TypeVar("Change")
+
+_PAGE: Final = 2_000
+_DECODE_CHUNK: Final = 256
+_MAX_SKIPPED: Final = 1_000
+
+
+class CatchUpProgress(msgspec.Struct, frozen=True):
+    """How far a view is.
+
+    Attributes:
+        read, total: raw records passed, and of the whole way. skipped: records that could not be decoded.
+    """
+
+    read: int
+    total: int
+    skipped: int
+
+
+class CatchUp(Generic[Change]):
+    """Brings one view up to date, for many readers at once.
+
+    Where the topic is not the one that was applied (made anew, purged, cut short by a crash), the view is cleared and
+    folded from the start; what retention took from the log goes from the view too.
+
+    Args:
+        decode: what a record says; ``None`` for one that is nothing to this view.
+
+    Attributes:
+        skipped: records that could not be decoded, the first 1,000 that this client met.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        stream: str,
+        topic: str,
+        view: View[Change],
+        decode: Callable[[LogRecord, TopicInfo], Change | SkippedRecord | None],
+    ) -> None:
+        self._log = log
+        self._place = (stream, topic)
+        self._view = view
+        self._decode = decode
+        self._lock = anyio.Lock()
+        self._finished = float("-inf")
+        self.skipped: list[SkippedRecord] = []
+
+    async def run(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
+        """Applies everything that was on the topic when this was called.
+
+        Args:
+            progress: called after each page, and at the end.
+
+        Returns:
+            Raw records that were read.
+        """
+        arrived = anyio.current_time()
+        async with self._lock:
+            if self._finished >= arrived:
+                return 0  # another reader began to catch up after this one had come
+            began = anyio.current_time()
+            read = await self._run(progress)
+            self._finished = began
+            return read
+
+    async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
+        """Clears the view and folds it again from the start."""
+        async with self._lock:
+            await self._view.clear(expect=await self._view.position())
+            began = anyio.current_time()
+            read = await self._run(progress)
+            self._finished = began
+            return read
+
+    async def _run(self, progress: Callable[[CatchUpProgress], None] | None) -> int:
+        while True:
+            text = await self._view.position()
+            known = None if text is None else Checkpoint.from_json(orjson.loads(text)["checkpoint"])
+            info = await self._log.topic(*self._place)
+            if info is None:
+                if text is not None:
+                    await self._view.clear(expect=text)
+                return 0
+            try:
+                read = await self._pass(info, text, known, progress)
+            except (StaleCheckpointError, NotFoundError) as error:
+                _logger.warning("the view of %s is folded anew: %s", info.name, error)
+                await self._view.clear(expect=text)
+                continue
+            if read is not None:
+                return read
+            # Another process applied the same records meanwhile: look again where the view is.
+            await anyio.lowlevel.checkpoint()
+
+    async def _pass(
+        self,
+        info: TopicInfo,
+        text: str | None,
+        known: Checkpoint | None,
+        progress: Callable[[CatchUpProgress], None] | None,
+    ) -> int | None:
+        walk = _Walk(info, known)
+        pages = await gather([partial(self._first_page, info, part, walk) for part in info.partitions])
+        total, read = sum(part.end - walk.offsets[part.id] for part in info.partitions), 0
+        firsts = {part.id: part.first for part in info.partitions}
+        if walk.position() != text and not any(pages):
+            # Nothing new, but something is gone, or was added empty.
+            return 0 if await self._view.apply([], firsts=firsts, expect=text, position=walk.position()) else None
+        for part, page in zip(info.partitions, pages, strict=True):
+            while page is not None:
+                records = page.records[place_of(page.records, walk.offsets[part.id]) :]
+                changes = await self._changes(info, records)
+                before = walk.offsets[part.id]
+                walk.move(part.id, max(before, page.next), records)
+                position = walk.position()
+                if position != text:
+                    if not await self._view.apply(changes, firsts=firsts, expect=text, position=position):
+                        return None
+                    text = position
+                read += walk.offsets[part.id] - before
+                if progress is not None:
+                    progress(CatchUpProgress(read, max(total, read), len(self.skipped)))
+                page = await self._next_page(info, part, walk) if walk.offsets[part.id] < part.end else None
+        return read
+
+    async def _first_page(self, info: TopicInfo, part: PartitionInfo, walk: _Walk) -> Page | None:
+        """What follows the position, read together with the record before it, which must still be the same."""
+        start, last_id = walk.offsets[part.id], walk.last_ids[part.id]
+        if last_id is None or start <= part.first:
+            return await self._next_page(info, part, walk) if start < part.end else None
+        page = await self._log.read(*self._place, part.id, start=start - 1, limit=_PAGE + 1)
+        if page.records and page.records[0].offset == start - 1:
+            check_same_record(info, part.id, start - 1, last_id, page.records[0].id)
+        return page if page.next > start else None
+
+    async def _next_page(self, info: TopicInfo, part: PartitionInfo, walk: _Walk) -> Page | None:
+        start = walk.offsets[part.id]
+        page = await self._log.read(*self._place, part.id, start=start, limit=_PAGE)
+        if page.next <= start:
+            check_partition(info, PartitionInfo(part.id, part.created_at_micros, page.first, page.end), part.end, None)
+            return None
+        return page
+
+    async def _changes(self, info: TopicInfo, records: Sequence[LogRecord]) -> list[Change]:
+        changes: list[Change] = []
+        for count, record in enumerate(records, 1):
+            change = self._decode(record, info)
+            if isinstance(change, SkippedRecord):
+                if len(self.skipped) < _MAX_SKIPPED:
+                    self.skipped.append(change)
+            elif change is not None:
+                changes.append(change)
+            if count % _DECODE_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+        return changes
+
+
+class _Walk:
+    """How far each partition was read.
+
+    Raises:
+        StaleCheckpointError: the topic is not the one that was read before.
+    """
+
+    def __init__(self, info: TopicInfo, known: Checkpoint | None) -> None:
+        self._info = info
+        offsets = {} if known is None else known.topic_offsets(info.name) or {}
+        mark = None if known is None else known.mark(info.name)
+        self.offsets: dict[int, int] = {}
+        self.last_ids: dict[int, int | None] = {}
+        if mark is not None:
+            check_topic(info, mark)
+        for part in info.partitions:
+            start = offsets.get(part.id, part.first)
+            seen = None if mark is None else mark.partitions.get(part.id)
+            try:
+                check_partition(info, part, start, None if seen is None else seen.created_at_micros)
+            except RetentionGapError:
+                # Records that nobody had folded are gone: a fold from the start would not find them either.
+                start, seen = part.first, None
+            self.offsets[part.id] = start
+            self.last_ids[part.id] = None if seen is None else seen.last_id
+
+    def move(self, partition: int, offset: int, records: Sequence[LogRecord]) -> None:
+        self.offsets[partition] = offset
+        if records:
+            self.last_ids[partition] = records[-1].id if records[-1].offset == offset - 1 else None
+
+    def position(self) -> str:
+        info = self._info
+        parts = {part.id: PartitionMark(part.created_at_micros, self.last_ids[part.id]) for part in info.partitions}
+        mark = TopicMark(info.stream_id, info.stream_created_at_micros, info.topic_id, info.created_at_micros, parts)
+        checkpoint = Checkpoint({info.name: self.offsets}, {info.name: mark})
+        # With where partitions begin, so that what retention takes moves the position too.
+        firsts = {str(part.id): part.first for part in info.partitions}
+        return orjson.dumps({"checkpoint": checkpoint.to_json(), "firsts": firsts}).decode()

@@ -1,0 +1,1 @@
+"""Read views on SQLite."""
