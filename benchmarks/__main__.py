@@ -14,7 +14,7 @@ import anyio
 import msgspec
 
 import laser as ls
-from benchmarks.bench import FULL, QUICK, Bench, Size
+from benchmarks.bench import DURABILITY, FULL, QUICK, Bench, Size
 from benchmarks.figures import Line, Result
 from benchmarks.machine import describe_machine, describe_program
 from benchmarks.report import RESULTS, read_results, write_report, write_result
@@ -90,7 +90,7 @@ async def _engines(bench: Bench) -> dict[str, Any]:
         url, stream = bench.place(engine, "about")
         async with ls.Laser.connect(url, stream=stream) as laser:
             info = await laser.info()
-            found[engine] = {"version": info.version, "durability": info.default_durability}
+            found[engine] = {"version": info.version, "durability": DURABILITY}
     return found
 
 

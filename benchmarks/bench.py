@@ -17,9 +17,11 @@ from benchmarks.filling import Workload, fill, fill_single
 from benchmarks.peers.raw import RawClient
 from benchmarks.peers.sdk import connect_sdk, sdk_missing
 
-__all__ = ["FULL", "QUICK", "RETENTION", "SESSIONS", "TINY", "Bench", "Size"]
+__all__ = ["DURABILITY", "FULL", "QUICK", "RETENTION", "SESSIONS", "TINY", "Bench", "Size"]
 
 SESSIONS: Final[str] = ls.AgentTopic.Sessions
+# Named, as what an engine does by default is not the same on all: "process" waits for a process, never for a disk.
+DURABILITY: Final[ls.Durability] = "process"
 # A bound that no benchmark comes near: nothing may be removed while it is measured.
 RETENTION: Final = ls.TopicRetention(expire_after=timedelta(days=3_650))
 
@@ -137,13 +139,11 @@ class Bench:
         return directory
 
     @asynccontextmanager
-    async def empty(
-        self, engine: str, subject: str, *, partitions: int = 4, durability: ls.Durability | None = None
-    ) -> AsyncIterator[Clients]:
+    async def empty(self, engine: str, subject: str, *, partitions: int = 4) -> AsyncIterator[Clients]:
         """Clients on a new log with the agent topics, whose data are gone when the block ends."""
         url, stream = self.place(engine, subject)
         async with ls.Laser.connect(url, stream=stream) as laser:
-            await laser.bootstrap(partitions, RETENTION, durability=durability)
+            await laser.bootstrap(partitions, RETENTION, durability=DURABILITY)
             async with self.clients(url, stream) as clients:
                 yield clients
             for topic in await laser.topics():
@@ -158,7 +158,7 @@ class Bench:
         if (engine, name) not in self._workloads:
             url, stream = self.place(engine, name)
             async with ls.Laser.connect(url, stream=stream) as laser:
-                await laser.bootstrap(4, RETENTION)
+                await laser.bootstrap(4, RETENTION, durability=DURABILITY)
                 self._workloads[engine, name] = await write(laser, url, records)
         return self._workloads[engine, name]
 

@@ -9,13 +9,15 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "LASER", "LANGGRAPH", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SMALLEST",
+    "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SMALLEST",
     "Figure", "Line", "Ratio", "Result", "make_line",
 ]  # fmt: skip
 
 LASER: Final = "laser"
 """The side that the others are compared with."""
 
+LASER_MEMORY: Final = "laser, durability memory"
+LASER_POWER: Final = "laser, durability power"
 SDK: Final = "laser-sdk"
 SDK_SINGLY: Final = "laser-sdk, one by one"
 RAW: Final = "apache-iggy"

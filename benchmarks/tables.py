@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from benchmarks.figures import LANGGRAPH, LASER, OPENAI, RAW, SDK, Line, Result
+from benchmarks.figures import LANGGRAPH, LASER, LASER_MEMORY, LASER_POWER, OPENAI, RAW, SDK, Line, Result
 from benchmarks.targets import Measure, Target, Verdict, judge
 
 __all__ = ["readme_text", "report_text"]
@@ -18,6 +18,7 @@ _ON_IGGY: Final = (
     "fetch.unchanged", "fetch.ten_new", "fetch.first_busy", "fetch.first_quiet", "fold.first", "fold.again",
     "fold.checkpoint", "snapshot.topic", "append.one", "append.tasks", "append.batch",
 )  # fmt: skip
+_BY_DURABILITY: Final = ("durability.one", "durability.tasks", "durability.batch")
 _ON_ONE_MACHINE: Final = ("fetch.newest", "fold.first", "append.one", "append.batch", "chats.newest", "chats.append")
 
 
@@ -52,6 +53,13 @@ def readme_text(results: Sequence[Result]) -> str:
     ]
     if rows:
         parts.append(_table(["on one machine, without a server", "laser", "openai-agents", "langgraph"], rows))
+    rows = [
+        [f"{line.title}, {where}", *(_figure(line, side) for side in (LASER_MEMORY, LASER, LASER_POWER))]
+        for engine, where in (("iggy", "on one Iggy server"), ("embedded", "on one machine"))
+        for line in _chosen(lines, engine, _BY_DURABILITY)
+    ]
+    if rows:
+        parts.append(_table(["by durability", "`memory`", "`process`", "`power`"], rows))
     return "\n\n".join(parts)
 
 

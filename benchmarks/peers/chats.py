@@ -7,17 +7,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import orjson
 
 import laser as ls
-from benchmarks.figures import LANGGRAPH, LASER, OPENAI
+from benchmarks.bench import DURABILITY
+from benchmarks.figures import LANGGRAPH, LASER, LASER_POWER, OPENAI
 from benchmarks.fresh import is_installed
 
-__all__ = ["LASER_POWER", "Chat", "Item", "find_chats"]
-
-LASER_POWER: Final = "laser, durability power"
+__all__ = ["Chat", "Item", "find_chats"]
 
 Item = dict[str, Any]
 """One message in the shape of OpenAI's chats."""
@@ -106,7 +105,7 @@ class _LangGraph:
 
 
 def _open_laser(directory: Path) -> AbstractAsyncContextManager[Chat]:
-    return _laser_chat(directory, None)
+    return _laser_chat(directory, DURABILITY)
 
 
 def _open_laser_power(directory: Path) -> AbstractAsyncContextManager[Chat]:
@@ -114,7 +113,7 @@ def _open_laser_power(directory: Path) -> AbstractAsyncContextManager[Chat]:
 
 
 @asynccontextmanager
-async def _laser_chat(directory: Path, durability: ls.Durability | None) -> AsyncIterator[Chat]:
+async def _laser_chat(directory: Path, durability: ls.Durability) -> AsyncIterator[Chat]:
     async with ls.Laser.connect(f"embedded:{directory}", stream="chats") as laser:
         await laser.ensure_topic(ls.AgentTopic.Sessions, 4, durability=durability)
         yield _Laser(laser.context(ls.derive_conversation_id("chat")))

@@ -11,6 +11,7 @@ from benchmarks.subjects import (
     batching,
     chats,
     conversations,
+    durability,
     fetch,
     folds,
     imports,
@@ -26,6 +27,7 @@ __all__ = ["SUBJECTS"]
 SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "imports": imports.run,
     "append": append.run,
+    "durability": durability.run,
     "batching": batching.run,
     "fetch": fetch.run,
     "folds": folds.run,

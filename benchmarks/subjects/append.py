@@ -30,8 +30,6 @@ async def run(bench: Bench) -> list[Line]:
         async with bench.empty(engine, "append") as clients:
             lines += [await _one_by_one(bench, engine, clients, size) for size in bench.size.payloads]
             lines += [await _batches(bench, engine, clients), await _tasks(bench, engine, clients)]
-    async with bench.empty("embedded", "append-power", durability="power") as clients:
-        lines += [await _power(bench, clients)]
     return lines
 
 
@@ -43,15 +41,6 @@ async def _one_by_one(bench: Bench, engine: str, clients: Clients, size: int) ->
     return make_line(
         "append.one", "`append`, one by one", engine, samples,
         scale=1e3 / len(content), work=1, payload_bytes=size,
-    )  # fmt: skip
-
-
-async def _power(bench: Bench, clients: Clients) -> Line:
-    content = payloads(bench.size.block // 5)
-    samples = await compare({LASER: _side(clients, LASER, _append_singly(clients.laser), content)}, bench.size.rounds)
-    return make_line(
-        "append.power", "`append`, one by one, durability `power`", "embedded", samples,
-        scale=1e3 / len(content), work=1, payload_bytes=256,
     )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from benchmarks.bench import Bench
-from benchmarks.figures import Line, make_line
+from benchmarks.figures import LASER_POWER, Line, make_line
 from benchmarks.measuring import Side, compare
-from benchmarks.peers.chats import LASER_POWER, Chat, Item, find_chats
+from benchmarks.peers.chats import Chat, Item, find_chats
 
 __all__ = ["run"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import anyio
 
 import laser as ls
-from benchmarks.bench import RETENTION, SESSIONS, Bench, Clients
+from benchmarks.bench import DURABILITY, RETENTION, SESSIONS, Bench, Clients
 from benchmarks.figures import LASER, SDK, Line, make_line
 from benchmarks.filling import AGENT, PAYLOAD_BYTES, payloads
 from benchmarks.measuring import Measured, Side, compare, largest_gap
@@ -38,7 +38,7 @@ async def _fetch(bench: Bench, engine: str) -> Line:
     conversation = ls.derive_conversation_id("loop")
     async with bench.empty(engine, "loop") as clients:
         for topic in topics:
-            await clients.laser.ensure_topic(topic, 4, RETENTION)
+            await clients.laser.ensure_topic(topic, 4, RETENTION, DURABILITY)
             await _append(clients, conversation, topic, per_topic)
         return await _measure(
             bench, engine, clients, "fetch", f"fetch of {total:,} records",

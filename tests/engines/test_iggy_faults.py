@@ -386,7 +386,7 @@ async def test_a_server_that_is_killed_and_comes_back_is_used_again(server: Iggy
         before = await log.topic(stream_name, "events")
         await server.restart(kill=True)
         await log.append(stream_name, "events", [_record(b"after")], key=_KEY)
-        assert await _held(log, stream_name) == [b"before", b"after"], "durability process is the default"
+        assert await _held(log, stream_name) == [b"before", b"after"], "the default survives the server's death"
         after = await log.topic(stream_name, "events")
         assert before is not None
         assert after is not None

@@ -373,7 +373,8 @@ def test_durabilities_follow_what_the_server_lists() -> None:
     newer = frozenset({"durability", "messages_required_to_save"})
     for keys in (edge, newer):
         assert durabilities_of(keys) == ("memory", "process", "power")
-        assert default_of(keys) == "process"
+        assert default_of(keys) == "power"
+    assert default_of(frozenset({"messages_required_to_save"})) == "process"
     assert durabilities_of(frozenset()) == ("memory",)
     assert default_of(frozenset()) == "memory"
     with pytest.raises(UnsupportedError, match="'power'"):

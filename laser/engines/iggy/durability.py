@@ -6,9 +6,13 @@ A server without a ``durability`` option (0.9.0-edge.5) writes an acknowledged b
 - ``memory``: the server's defaults. On a single node the death of the server loses what was not written yet, up to
   1,024 records or 1 MiB. In a cluster a majority holds the record in memory, so the death of one node loses nothing.
 - ``process``: ``messages_required_to_save`` = 1. The record is in the server's file, and so in the hands of the
-  operating system, before it is acknowledged. About 10 % slower than ``memory`` for single records.
+  operating system, before it is acknowledged.
 - ``power``: the same and ``enforce_fsync``: on the disk before it is acknowledged. On a cluster that is the primary's
-  disk; the other nodes follow. Two to ten times slower than ``memory``, as the disk is.
+  disk; the other nodes follow, so a power cut of all nodes at once can lose the newest records (they are on the disk
+  of one node, and another one may become the primary).
+
+A topic gets the strongest unless another one is named. ``python -m benchmarks durability`` measures what each costs;
+the README has the figures.
 
 A server with that option promises ``replicated`` (a majority in memory) or ``persisted`` (on the disks of a majority).
 It promises nothing in between, so there ``process`` asks for ``persisted`` as ``power`` does.
@@ -25,8 +29,6 @@ from laser.model.topics import DURABILITIES, Durability
 
 __all__ = ["DURABILITY_KEY", "asks_persisted", "default_of", "durabilities_of", "durability_of", "options_for"]
 
-_DEFAULT: Final[Durability] = "process"
-
 DURABILITY_KEY: Final = "durability"
 _FLUSH: Final = "messages_required_to_save"
 _FSYNC: Final = "enforce_fsync"
@@ -34,15 +36,15 @@ _PERSISTED: Final = "persisted"
 
 
 def durabilities_of(keys: Collection[str]) -> tuple[Durability, ...]:
-    """The durabilities that a server with these topic options can give."""
+    """The durabilities that a server with these topic options can give, the strongest last."""
     if DURABILITY_KEY in keys or (_FLUSH in keys and _FSYNC in keys):
         return DURABILITIES
     return ("memory", "process") if _FLUSH in keys else ("memory",)
 
 
 def default_of(keys: Collection[str]) -> Durability:
-    """What a topic gets when none is asked for."""
-    return _DEFAULT if _DEFAULT in durabilities_of(keys) else "memory"
+    """What a topic gets when none is asked for: the strongest."""
+    return durabilities_of(keys)[-1]
 
 
 def asks_persisted(wanted: Durability) -> bool:

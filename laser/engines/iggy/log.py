@@ -55,8 +55,8 @@ async def open_iggy_log(config: IggyConfig, *, timeout: float) -> IggyLog:
 class IggyLog:
     """A ``Log`` (see ``laser.ports.log`` for what that promises) on Apache Iggy. Made by ``open_iggy_log``.
 
-    **Durability.** ``process`` is the default; ``laser.engines.iggy.durability`` says what each one is on which
-    server and what it costs.
+    **Durability.** The strongest that the server offers is the default; ``laser.engines.iggy.durability`` says what
+    each one is on which server and what it costs.
 
     **Connections.** A broken connection is replaced within the call that meets it, at the same address or another one;
     an append whose answer was lost is looked for in its partition before it is sent again. Every call ends within the
