@@ -37,6 +37,7 @@ class IggyCluster:
     Args:
         nodes: how many; an odd number keeps a majority when one is lost.
         binary: the program; ``None`` for the one that ``find_server_binary`` finds.
+        directory: where data and logs go, kept afterwards; ``None`` for a temporary one, removed on ``close``.
         username, password: of the root user.
         env: further ``IGGY_…`` settings of every node.
         timeout: seconds that the nodes may take to find each other.
@@ -50,6 +51,7 @@ class IggyCluster:
         *,
         nodes: int = 3,
         binary: Path | None = None,
+        directory: Path | None = None,
         username: str = "iggy",
         password: str = "iggy",
         env: Mapping[str, str] | None = None,
@@ -58,7 +60,8 @@ class IggyCluster:
         self.username = username
         self.password = password
         self.timeout = timeout
-        self._own = Path(tempfile.mkdtemp(prefix="laser-iggy-cluster-"))
+        self._own = tempfile.mkdtemp(prefix="laser-iggy-cluster-") if directory is None else None
+        self.directory = Path(self._own or directory or ".").resolve()
         self._ports = free_ports(2 * nodes)
         clients, replicas = self._ports[:nodes], self._ports[nodes:]
         settings = _roster(clients, replicas) | dict(env or {})
@@ -84,7 +87,7 @@ class IggyCluster:
             await to_thread.run_sync(self.start_blocking)
 
     async def close(self) -> None:
-        """Ends all nodes and removes their directories."""
+        """Ends all nodes, and removes their directory, if that was its own."""
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close_blocking)
 
@@ -121,7 +124,8 @@ class IggyCluster:
         """``close`` for callers without an event loop."""
         for node in self.nodes:
             node.close_blocking()
-        shutil.rmtree(self._own, ignore_errors=True)
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
 
     async def __aenter__(self) -> Self:
         try:
@@ -150,8 +154,8 @@ class IggyCluster:
         self.close_blocking()
 
     def _node(self, index: int, port: int, binary: Path | None, settings: Mapping[str, str]) -> IggyServer:
-        directory = self._own / f"node-{index}"
-        directory.mkdir()
+        directory = self.directory / f"node-{index}"
+        directory.mkdir(exist_ok=True)
         return IggyServer(
             binary=binary,
             directory=directory,

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from pathlib import Path
 from tests.survive.figures import CannotRunError
 
 __all__ = ["copy_disk", "make_disk", "mounted", "need_disks"]
+
+_TRIES = 50
+_PAUSE_SECONDS = 0.2
 
 
 def need_disks() -> None:
@@ -44,10 +48,19 @@ def copy_disk(disk: Path, target: Path) -> None:
 @contextmanager
 def mounted(disk: Path, at: Path) -> Iterator[Path]:
     """Mounts an image, and unmounts it at the end."""
-    at.mkdir()
+    at.mkdir(exist_ok=True)
     # The journal is written when somebody asks for it, and not by the clock in between.
     subprocess.run(["mount", "-o", "loop,commit=300", disk, at], check=True)
     try:
         yield at
     finally:
-        subprocess.run(["umount", at], check=True)
+        _unmount(at)
+
+
+def _unmount(at: Path) -> None:
+    # A server's last calls can hold its files for a moment after its end.
+    for _ in range(_TRIES - 1):
+        if not subprocess.run(["umount", at], stderr=subprocess.DEVNULL, check=False).returncode:
+            return
+        time.sleep(_PAUSE_SECONDS)
+    subprocess.run(["umount", at], check=True)

@@ -132,6 +132,23 @@ async def judge(laser: ls.Laser, operations: Sequence[Operation]) -> HistoryRepo
     return check_history(operations, await everything(laser), await visible(laser))
 
 
+def after_a_cut(operations: Iterable[Operation], raw: Sequence[Seen]) -> tuple[int, int]:
+    """How many acknowledged records are gone, and how much of what is left is not a whole beginning of a partition."""
+    there = {(one.partition, one.offset): one.value for one in raw}
+    lost = torn = 0
+    for partition in range(PARTITIONS):
+        offsets = [one.offset for one in raw if one.partition == partition]
+        torn += offsets != list(range(len(offsets)))
+    for one in operations:
+        if one.outcome != "acknowledged":
+            continue
+        value = there.get((one.partition, one.offset))
+        lost += value != one.value
+        # Another record in its place is more than a missing end.
+        torn += value not in (None, one.value)
+    return lost, torn
+
+
 async def everything(laser: ls.Laser) -> list[Seen]:
     """Every raw record of the topic."""
     log, found = laser.open_log(), list[Seen]()

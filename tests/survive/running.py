@@ -22,6 +22,7 @@ ORDER = (
     "clocks",
     "iggy_durability",
     "iggy_power_cut",
+    "iggy_cluster_power_cut",
     "iggy_failover",
     "iggy_network",
     "restart_in_fold",

@@ -1,7 +1,7 @@
 """README's table of what survives what says no more than the checks have shown, where a check can show it.
 
 That a cluster keeps its records when a machine is lost for good, or when the power of one of its nodes goes, follows
-from a killed primary; no machine and no power of a cluster was taken away.
+from a killed primary; no machine was taken away, and the power only of all nodes at once.
 """
 
 from __future__ import annotations
@@ -79,6 +79,15 @@ def test_a_cluster_that_loses_its_primary() -> None:
     assert cells("`iggy://`, a cluster of three", "any")[1] == "kept"
     zero("iggy_failover", "acknowledged but lost", "visible duplicates", "silent skips")
     assert ROWS["iggy_failover"].found["seconds to heal, longest"] <= 10
+
+
+def test_a_cluster_whose_power_goes() -> None:
+    text = cells("`iggy://`, a cluster of three", "any")[2]
+    assert "the newest can be lost" in text
+    assert "at `power` only those of the last moment" in text
+    zero("iggy_cluster_power_cut", "torn")
+    found = ROWS["iggy_cluster_power_cut"].found
+    assert 0 < found["lost at power"] < found["lost at process"]
 
 
 def test_the_defaults_are_those_of_the_engines() -> None:

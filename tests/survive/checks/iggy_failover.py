@@ -7,6 +7,7 @@ import time
 import anyio
 
 import laser as ls
+from laser.model.topics import DURABILITIES
 from laser.testing.cluster import IggyCluster, run_iggy_cluster
 from laser.testing.history import HistoryReport
 from tests.survive.figures import Budget, Figures
@@ -18,14 +19,17 @@ _HEALS_WITHIN = 10.0
 
 
 def run(budget: Budget, seed: int) -> Figures:
-    """One primary for each new cluster, killed in the middle of appends, fetches and polls, and started again."""
+    """One primary for each new cluster, killed in the middle of appends, fetches and polls, and started again.
+
+    The durabilities take turns, the weakest first: of a cluster all of them promise this.
+    """
     need_server()
     found: dict[str, float] = {}
     heals: list[float] = []
     engine = ""
-    kills = budget.choose(1, 8)
+    kills = budget.choose(1, 9)
     for number in range(kills):
-        report, heal, engine = anyio.run(_kill_one, seed + number)
+        report, heal, engine = anyio.run(_kill_one, seed + number, DURABILITIES[number % len(DURABILITIES)])
         heals.append(heal)
         for name, figure in summary(report).items():
             found[name] = found.get(name, 0) + figure
@@ -37,9 +41,9 @@ def run(budget: Budget, seed: int) -> Figures:
     return figures
 
 
-async def _kill_one(seed: int) -> tuple[HistoryReport, float, str]:
+async def _kill_one(seed: int, durability: ls.Durability) -> tuple[HistoryReport, float, str]:
     async with run_iggy_cluster() as cluster, ls.Laser.connect(cluster.url, stream="survive", timeout=30) as laser:
-        await laser.ensure_topic(TOPIC, PARTITIONS)
+        await laser.ensure_topic(TOPIC, PARTITIONS, durability=durability)
         campaign = Campaign(laser, seed)
         async with anyio.create_task_group() as tasks:
             for task in range(_TASKS):

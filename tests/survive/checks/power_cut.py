@@ -14,7 +14,7 @@ import laser as ls
 from laser.testing.history import Operation
 from tests.survive.disks import copy_disk, make_disk, mounted, need_disks
 from tests.survive.figures import Budget, Figures
-from tests.survive.histories import PARTITIONS, TOPIC, everything, visible
+from tests.survive.histories import PARTITIONS, TOPIC, after_a_cut, everything, visible
 from tests.survive.killing import Writers
 
 _SIZE = 96 << 20
@@ -68,20 +68,8 @@ async def _make(directory: Path, durability: ls.Durability) -> None:
 async def _look(directory: Path, durability: ls.Durability, operations: list[Operation]) -> tuple[dict[str, int], str]:
     async with ls.Laser.connect(f"embedded:{directory}", stream="survive") as laser:
         raw = await everything(laser)
-        there = {(one.partition, one.offset): one.value for one in raw}
-        torn = 0
-        for partition in range(PARTITIONS):
-            offsets = [one.offset for one in raw if one.partition == partition]
-            torn += offsets != list(range(len(offsets)))
-        lost = 0
-        for one in operations:
-            if one.outcome != "acknowledged":
-                continue
-            value = there.get((one.partition, one.offset))
-            lost += value is None
-            # Another record in its place would be more than a missing end.
-            torn += value not in (None, one.value)
-        torn += sorted(await visible(laser)) != sorted(there.values())
+        lost, torn = after_a_cut(operations, raw)
+        torn += sorted(await visible(laser)) != sorted(one.value for one in raw)
         # And it can be written to again.
         await laser.context(operations[0].key).append(TOPIC, "after")
         acknowledged = sum(one.outcome == "acknowledged" for one in operations)
