@@ -5,12 +5,13 @@
 
 from laser.client import Laser, context_checkpoint
 from laser.context.batching import Batching, PendingReceipt
+from laser.context.catching_up import CatchUpProgress
 from laser.context.chat_policies import ChatRoles, ToolPairs
 from laser.context.following import CaughtUp, Follow
 from laser.context.kv import KvNamespace
 from laser.context.policies import Chain, ContextPolicy, LastN, RoleFilter, Selection, TokenBudget
 from laser.context.resuming import AutoSave
-from laser.context.scope import ContextScope, ConversationState
+from laser.context.scope import ConversationState
 from laser.context.snapshots import checkpoint_from_snapshot, snapshot_from_checkpoint
 from laser.context.state import FoldProgress
 from laser.context.stores import KvSnapshotStore, SnapshotBackend, SnapshotStore, TopicSnapshotStore
@@ -36,8 +37,11 @@ from laser.errors import (
     TransportError,
     UnsupportedError,
 )
+from laser.graph.graph import Graph
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.checkpoint import Checkpoint
+from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
+from laser.model.graph_walks import GraphExport, GraphHit, GraphPath, Hop, Triplet
 from laser.model.ids import derive_conversation_id, new_conversation_id
 from laser.model.messages import AppendReceipt, ContextMessage, Messages, SkippedRecord
 from laser.model.provenance import Provenance, Usage
@@ -48,6 +52,7 @@ from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
 from laser.session.lifecycle import SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
+from laser.session.scope import ContextScope
 from laser.session.session import Session
 from laser.session.sessions import Sessions
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
@@ -65,6 +70,7 @@ __all__ = [
     "AutoSave",
     "Batching",
     "BudgetError",
+    "CatchUpProgress",
     "CaughtUp",
     "Chain",
     "ChatRoles",
@@ -81,10 +87,18 @@ __all__ = [
     "DeadlineError",
     "DisconnectedError",
     "Durability",
+    "Edge",
     "EngineInfo",
     "FoldProgress",
     "Folded",
     "Follow",
+    "Graph",
+    "GraphAssertion",
+    "GraphExport",
+    "GraphHit",
+    "GraphPath",
+    "GraphSource",
+    "Hop",
     "IdError",
     "InvalidError",
     "KvEntry",
@@ -97,6 +111,7 @@ __all__ = [
     "LimitError",
     "MessageRef",
     "Messages",
+    "Node",
     "NotFoundError",
     "PartitionInfo",
     "PendingReceipt",
@@ -121,6 +136,7 @@ __all__ = [
     "TopicRetention",
     "TopicSnapshotStore",
     "TransportError",
+    "Triplet",
     "UnsupportedError",
     "Usage",
     "checkpoint_from_snapshot",

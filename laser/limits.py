@@ -67,3 +67,27 @@ MAX_LABEL_BYTES: Final = 1_024
 
 DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of records that a client keeps to answer reads of a remote log."""
+
+MAX_GRAPH_NAME_BYTES: Final = 128
+"""UTF-8 bytes of a graph's name."""
+
+MAX_GRAPH_LABEL_BYTES: Final = 255
+"""UTF-8 bytes of a node's label, an edge's type, and an attribute's name."""
+
+MAX_GRAPH_VALUE_BYTES: Final = 1_024
+"""UTF-8 bytes of a node's value."""
+
+MAX_GRAPH_ATTRIBUTES_BYTES: Final = 16_384
+"""Bytes of all attributes of a node or an edge in one write, as CBOR."""
+
+MAX_GRAPH_WRITE: Final = 1_000
+"""Nodes and edges of one write."""
+
+MAX_GRAPH_DEPTH: Final = 8
+"""Hops of a traversal."""
+
+MAX_GRAPH_RESULTS: Final = 1_000
+"""Results of one read of a graph."""
+
+MAX_GRAPH_EDGES: Final = 20_000
+"""Edges that one traversal may look at."""

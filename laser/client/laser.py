@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TypeVar, cast
 
 import anyio
 
+from laser.client.connecting import Connecting
 from laser.client.opening import Target, read_target
+from laser.client.topics import TopicAdmin
 from laser.context.assembly import assemble, choose_policy
 from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
 from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
-from laser.context.scope import ContextScope
-from laser.errors import ClosedError, InvalidError, NotFoundError
-from laser.limits import MAX_PARTITIONS
+from laser.errors import ClosedError
+from laser.graph.graph import Graph
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import Messages
-from laser.model.topics import DURABILITIES, AgentTopic, Durability, TopicConfig, TopicInfo, TopicRetention
 from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
+from laser.ports.view_store import Views
+from laser.session.scope import ContextScope
 from laser.session.sessions import Sessions
 
 __all__ = ["Laser", "context_checkpoint"]
 
+T = TypeVar("T")
 
-class Laser:
+
+class Laser(TopicAdmin):
     """A connection to a log, and the way to everything on it. Made by ``connect``; close it, or use ``async with``.
 
     It may be used by many tasks of one event loop at once.
@@ -40,6 +43,9 @@ class Laser:
         self._target = target
         self._kv: KeyValue | None = None
         self._kv_lock = anyio.Lock()
+        self._views: Views | None = None
+        self._views_lock = anyio.Lock()
+        self._shared: dict[str, object] = {}
         self._closed = False
 
     @staticmethod
@@ -72,118 +78,17 @@ class Laser:
             InvalidError: a bad stream name or timeout.
             DisconnectedError, AuthenticationError, DeadlineError, StorageError: the log cannot be opened.
         """
-        return Connecting(url, kv, stream, cache, timeout)
+
+        async def open_laser() -> Laser:
+            target = read_target(url, kv, stream, cache, timeout)
+            return Laser(await target.open_log(), target)
+
+        return Connecting(open_laser)
 
     @property
     def stream(self) -> str:
         """The stream's name."""
         return self._target.stream
-
-    async def bootstrap(
-        self, partitions: int = 4, retention: TopicRetention | None = None, *, durability: Durability | None = None
-    ) -> list[TopicInfo]:
-        """Creates the stream and every topic of ``AgentTopic``, once; what exists is left as it is.
-
-        Args:
-            partitions: of each topic, 1 to ``MAX_PARTITIONS``.
-            retention: how long ``agent.sessions`` keeps its records; it needs an age or a size bound. The other
-                topics keep everything: create one with ``ensure_topic`` first to give it a retention.
-            durability: of every topic; ``None`` for the engine's default.
-
-        Raises:
-            InvalidError: no retention, one without a bound, or a bad value; nothing was created.
-        """
-        if not isinstance(retention, TopicRetention):
-            raise InvalidError(
-                "retention: agent.sessions needs one, for example TopicRetention(expire_after=timedelta(days=30))",
-                argument="retention",
-            )
-        if not retention.is_bounded:
-            raise InvalidError(
-                "retention: never expires and has no size bound, so agent.sessions would grow for ever; "
-                "give expire_after or max_size",
-                argument="retention",
-            )
-        plain = self._config(partitions, None, durability)
-        sessions = self._config(partitions, retention, durability)
-        log = self.open_log()
-        return [
-            await log.ensure_topic(self._target.stream, topic, sessions if topic == AgentTopic.Sessions else plain)
-            for topic in AgentTopic.ALL
-        ]
-
-    async def ensure_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        retention: TopicRetention | None = None,
-        durability: Durability | None = None,
-    ) -> TopicInfo:
-        """Creates a topic, and the stream, where absent; an existing one is left as it is.
-
-        Args:
-            name: 1 to 255 bytes. partitions: 1 to ``MAX_PARTITIONS``. retention: ``None`` keeps everything.
-            durability: what an acknowledged record survives: ``memory``, ``process`` or ``power``; ``None`` for the
-                engine's default.
-
-        Raises:
-            InvalidError: a bad value; nothing was created. UnsupportedError: this log cannot give the durability.
-        """
-        check_name(name, "name")
-        if retention is not None and not isinstance(retention, TopicRetention):
-            raise InvalidError(
-                f"retention: expected a TopicRetention, got {type(retention).__name__}", argument="retention"
-            )
-        config = self._config(partitions, retention, durability)
-        return await self.open_log().ensure_topic(self._target.stream, name, config)
-
-    async def topics(self) -> tuple[TopicInfo, ...]:
-        """The stream's topics by name; none when the stream is absent."""
-        return await self.open_log().topics(self._target.stream)
-
-    async def topic(self, name: str) -> TopicInfo:
-        """A topic with its partitions.
-
-        Raises:
-            NotFoundError: it is absent.
-        """
-        info = await self.open_log().topic(self._target.stream, check_name(name, "name"))
-        if info is None:
-            raise NotFoundError(
-                f"topic {name!r} of stream {self._target.stream!r} does not exist; create it with "
-                f"ensure_topic({name!r}), or all agent topics with bootstrap()",
-                stream=self._target.stream,
-                topic=name,
-            )
-        return info
-
-    async def add_partitions(self, name: str, count: int) -> TopicInfo:
-        """Adds partitions to a topic. From then on a conversation's new records may go to another partition than
-        its old ones; reads look at all of them.
-
-        Raises:
-            NotFoundError: the topic is absent. InvalidError: ``count`` is not 1 or more, or too many.
-        """
-        check_name(name, "name")
-        if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
-            raise InvalidError(f"count: {count!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="count")
-        return await self.open_log().add_partitions(self._target.stream, name, count)
-
-    async def purge_topic(self, name: str) -> None:
-        """Removes every record of a topic, for every conversation; offsets start at 0 again.
-
-        Raises:
-            NotFoundError: the topic is absent.
-        """
-        await self.open_log().purge(self._target.stream, check_name(name, "name"))
-
-    async def delete_topic(self, name: str) -> None:
-        """Removes a topic with every record.
-
-        Raises:
-            NotFoundError: the topic is absent.
-        """
-        await self.open_log().delete_topic(self._target.stream, check_name(name, "name"))
 
     async def info(self) -> EngineInfo:
         """What the log behind this client is; on a remote one also a check that it answers."""
@@ -223,6 +128,14 @@ class Laser:
             namespace: 1 to ``MAX_KV_NAMESPACE_BYTES`` bytes.
         """
         return KvNamespace(self, namespace)
+
+    def graph(self, name: str) -> Graph:
+        """A knowledge graph of the stream, shared by its conversations. Does no I/O.
+
+        Args:
+            name: 1 to ``MAX_GRAPH_NAME_BYTES`` bytes.
+        """
+        return Graph(self, name)
 
     def sessions(self) -> Sessions:
         """The stream's sessions. Does no I/O."""
@@ -279,12 +192,16 @@ class Laser:
     async def aclose(self) -> None:
         """Closes the client. Appends under way finish first. Calling it again does nothing."""
         self._closed = True
-        # Both are closed even when the first one fails or the caller is cancelled meanwhile.
+        # All are closed even when one fails or the caller is cancelled meanwhile.
         try:
             if self._kv is not None:
                 await self._kv.aclose()
         finally:
-            await self._log.aclose()
+            try:
+                if self._views is not None:
+                    await self._views.aclose()
+            finally:
+                await self._log.aclose()
 
     async def __aenter__(self) -> Laser:
         return self
@@ -316,45 +233,26 @@ class Laser:
                 self._kv = await self._target.open_kv()
             return self._kv
 
-    @staticmethod
-    def _config(partitions: int, retention: TopicRetention | None, durability: Durability | None) -> TopicConfig:
-        if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
-            raise InvalidError(
-                f"partitions: {partitions!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="partitions"
-            )
-        if durability is not None and durability not in DURABILITIES:
-            raise InvalidError(
-                f"durability: {durability!r} is not one of {', '.join(DURABILITIES)}", argument="durability"
-            )
-        return TopicConfig(partitions, retention, durability)
+    async def open_views(self) -> Views:
+        """The read views behind this client, opened at their first use.
+
+        Raises:
+            ClosedError: the client was closed. StorageError: they cannot be opened.
+        """
+        self.open_log()
+        async with self._views_lock:
+            if self._views is None:
+                self._views = await self._target.open_views()
+            return self._views
+
+    def share(self, key: str, make: Callable[[], T]) -> T:
+        """What a room keeps once for all its handles of this client, made at the first call for a key."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return cast("T", self._shared[key])
 
     def __repr__(self) -> str:
         return f"Laser(stream={self.stream!r}, {'closed' if self._closed else type(self._log).__name__})"
-
-
-class Connecting:
-    """A connection to be: ``await`` gives a ``Laser``; ``async with`` gives one and closes it."""
-
-    def __init__(self, url: str | None, kv: str | None, stream: str | None, cache: int | None, timeout: float) -> None:
-        self._arguments = (url, kv, stream, cache, timeout)
-        self._laser: Laser | None = None
-
-    def __await__(self) -> Generator[Any, None, Laser]:
-        return self._connect().__await__()
-
-    async def __aenter__(self) -> Laser:
-        self._laser = await self._connect()
-        return self._laser
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._laser is not None:
-            await self._laser.aclose()
-
-    async def _connect(self) -> Laser:
-        target = read_target(*self._arguments)
-        return Laser(await target.open_log(), target)
 
 
 async def context_checkpoint(laser: Laser, topics: Sequence[str]) -> Checkpoint:

@@ -15,6 +15,7 @@ from laser.limits import DEFAULT_CACHE_BYTES, MAX_TIMEOUT_SECONDS
 from laser.model.checks import check_name
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
+from laser.ports.view_store import Views
 
 __all__ = ["Target", "read_target"]
 
@@ -102,6 +103,17 @@ class Target:
         if self._kv is None:
             raise ConfigError(f"kv: a log on a server has no key-value store beside it; give kv=, one of {_KV_FORMS}")
         raise ConfigError(f"kv: unknown form {_shown(url)}; the forms are {_KV_FORMS}")
+
+    async def open_views(self) -> Views:
+        """Opens the read views: in the directory of an embedded log, else in memory, where each process folds anew.
+
+        Raises:
+            StorageError: the directory's file cannot be opened.
+        """
+        from laser.engines.sqlite.views import open_sqlite_views
+
+        directory = _directory(self._url)
+        return await open_sqlite_views(None if directory is None else str(directory), timeout=self._timeout)
 
     def __repr__(self) -> str:
         return f"Target({_shown(self._url)}, stream={self.stream!r})"

@@ -1,13 +1,17 @@
-"""What the rooms above need of a client: an open log, a key-value store, and the stream's name."""
+"""What the rooms above need of a client: an open log, a key-value store, read views, and the stream's name."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
+from laser.ports.view_store import Views
 
 __all__ = ["Connection"]
+
+T = TypeVar("T")
 
 
 class Connection(Protocol):
@@ -32,4 +36,16 @@ class Connection(Protocol):
         Raises:
             ClosedError: the client was closed. ConfigError: no store is configured.
         """
+        ...
+
+    async def open_views(self) -> Views:
+        """The read views, opened at their first use.
+
+        Raises:
+            ClosedError: the client was closed. StorageError: they cannot be opened.
+        """
+        ...
+
+    def share(self, key: str, make: Callable[[], T]) -> T:
+        """What a room keeps once for all its handles of this client, made at the first call for a key."""
         ...

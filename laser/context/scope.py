@@ -25,13 +25,13 @@ from laser.model.provenance import Provenance
 from laser.model.records import Appended, NewRecord
 from laser.model.topics import AgentTopic
 
-__all__ = ["ContextScope", "ConversationState"]
+__all__ = ["ConversationScope", "ConversationState"]
 
 State = TypeVar("State")
 
 
-class ContextScope:
-    """One conversation. ``Laser.context`` makes it, without any I/O; every method works on that conversation only.
+class ConversationScope:
+    """One conversation's messages and state. ``ContextScope`` is this with the rooms that build on it.
 
     A conversation's records on one topic share a partition: its id is the partition key.
     """
@@ -266,7 +266,7 @@ class ContextScope:
         return build_provenance(self._conversation, topic, agent, provenance)
 
     def __repr__(self) -> str:
-        return f"ContextScope(stream={self._stream!r}, conversation={self._conversation!r})"
+        return f"{type(self).__name__}(stream={self._stream!r}, conversation={self._conversation!r})"
 
 
 class ConversationState:
@@ -288,7 +288,7 @@ class ConversationState:
         progress: Callable[[FoldProgress], None] | None = None,
     ) -> State:
         """As ``ContextScope.state``."""
-        return await ContextScope(laser, conversation).state(
+        return await ConversationScope(laser, conversation).state(
             topics,
             init,
             fold,
@@ -313,6 +313,6 @@ class ConversationState:
         progress: Callable[[FoldProgress], None] | None = None,
     ) -> Any:
         """As ``ContextScope.state_with``."""
-        return await ContextScope(laser, conversation).state_with(
+        return await ConversationScope(laser, conversation).state_with(
             store, topics, init, fold, save=save, progress=progress
         )

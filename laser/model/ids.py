@@ -8,12 +8,16 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from laser.errors import IdError
 
 __all__ = [
     "UlidSource",
+    "derive_content_id",
     "derive_conversation_id",
+    "derive_edge_id",
+    "derive_node_id",
     "new_conversation_id",
     "parse_conversation_id",
     "ulid_bytes",
@@ -145,6 +149,27 @@ def derive_conversation_id(seed: str) -> str:
     except (AttributeError, UnicodeEncodeError) as error:
         raise IdError(f"seed: expected text that UTF-8 can hold, got {type(seed).__name__}", argument="seed") from error
     return ulid_text(_fnv1a(b"\x01\x1d" + data) << 64 | _fnv1a(b"\x01\x9e" + data))
+
+
+@lru_cache(maxsize=4096)
+def derive_node_id(label: str, value: str) -> str:
+    """The id of a graph's node, from what it stands for (the format of laser-sdk 0.8).
+
+    Args:
+        label, value: text that UTF-8 can hold; the label without a NUL character, which ends it here.
+    """
+    return derive_content_id(label.encode() + b"\0" + value.encode())
+
+
+@lru_cache(maxsize=4096)
+def derive_edge_id(source: str, type: str, target: str) -> str:
+    """The id of a graph's edge, from its two nodes' ids and its type (the format of laser-sdk 0.8)."""
+    return derive_content_id(b"\0".join((ulid_bytes(source), type.encode(), ulid_bytes(target))))
+
+
+def derive_content_id(data: bytes) -> str:
+    """The id of something that is its content, as laser-sdk 0.8 makes it: two FNV-1a hashes, salts 0x4d and 0xc7."""
+    return ulid_text(_fnv1a(b"\x4d" + data) << 64 | _fnv1a(b"\xc7" + data))
 
 
 def _fnv1a(data: bytes) -> int:

@@ -10,7 +10,6 @@ import anyio.to_thread
 from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
-from laser.context.scope import ContextScope
 from laser.errors import ConflictError, NotFoundError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
@@ -19,6 +18,7 @@ from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
+from laser.session.scope import ContextScope
 
 __all__ = ["Session", "read_status"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from laser.context.connection import Connection
 from laser.context.replay import Replay
-from laser.context.scope import ContextScope
 from laser.context.spans import look_up, spans_full
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_LABEL_BYTES
@@ -19,6 +18,7 @@ from laser.session.lifecycle import (
     encode_event,
     fold_status,
 )
+from laser.session.scope import ContextScope
 from laser.session.session import Session, read_status
 
 __all__ = ["Sessions"]

@@ -1,0 +1,1 @@
+"""The graph room: nodes and edges folded from a topic, with a read view."""
