@@ -124,6 +124,8 @@ async def assemble(
 
 async def apply_policy(policy: ContextPolicy, history: Messages) -> Messages:
     """What the policy keeps of a history, with the history's report of skipped records."""
+    if type(policy) is LastN and len(history) <= policy.n:
+        return history
     if len(history) > _INLINE_MESSAGES and type(policy) is not LastN:
         selection = await anyio.to_thread.run_sync(select, policy, list(history))
     else:

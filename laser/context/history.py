@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio.lowlevel
 import msgspec
 
 from laser.context.decoding import Copies, decode_record
 from laser.context.gathering import gather
+from laser.context.merging import merge_back
 from laser.context.resume import check_window
 from laser.model.checkpoint import Checkpoint
 from laser.model.messages import ContextMessage, Messages, SkippedRecord
@@ -24,14 +23,9 @@ from laser.wire.routing import route
 
 __all__ = ["HistoryQuery", "read_history"]
 
-# Records decoded, and put in order, between two chances for other tasks to run: about a millisecond's work.
+# Records decoded, and looked at for copies, between two chances for other tasks to run: about a millisecond's work.
 _DECODE_CHUNK: Final = 128
-_KEY_CHUNK: Final = 1_024
-
-_Order = tuple[int, int, int, int]
-_Entry = tuple[_Order, LogRecord, TopicInfo]
-_Item = TypeVar("_Item")
-_Keyed = list[tuple[_Order, _Item]]
+_ID_CHUNK: Final = 4_096
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -86,8 +80,10 @@ async def read_history(log: Log, stream: str, query: HistoryQuery) -> Messages:
         # Of the newest records some hold no message, or are copies: their places belong to older ones.
         whole = msgspec.structs.replace(query, newest=None)
         windows = await gather([partial(_read_topic, log, stream, topic, whole) for topic in query.topics])
-    messages, skipped = await _all(windows)
-    return _cut(messages, skipped, query.newest)
+    kept = [(window.topic, await _without_copies(window.records)) for window in windows if window is not None]
+    windows.clear()
+    messages, _ = await _walk(kept, query.newest)
+    return messages
 
 
 async def _read_topic(log: Log, stream: str, topic: str, query: HistoryQuery) -> Window | None:
@@ -111,61 +107,64 @@ async def _newest(windows: list[Window | None], newest: int) -> Messages | None:
     made = windows[0].made if len(windows) == 1 and windows[0] is not None else None
     if made is not None and newest in made:
         return Messages(made[newest], made[newest].skipped)
-    messages: list[ContextMessage] = []
-    skipped: list[SkippedRecord] = []
-    ordered = await _in_order([(window.topic, window.records) for window in windows if window is not None])
-    # From here on each record is let go of when it was looked at: to free all of many at once takes long.
-    windows.clear()
-    ids: set[tuple[int, int]] = set()
-    while ordered:
-        key, record, topic = ordered.pop()
-        if len(ordered) % _DECODE_CHUNK == 0:
-            await anyio.lowlevel.checkpoint()
-        if record.id and (key[1], record.id) in ids:
+    for window in windows:
+        if window is not None and await _may_hold_copies(window.records):
             return None
-        ids.add((key[1], record.id))
+    parts = [(window.topic, window.records) for window in windows if window is not None]
+    windows.clear()
+    messages, whole = await _walk(parts, newest)
+    if not whole:
+        return None
+    # An envelope is a mapping that a caller could change.
+    if made is not None and not any(message.envelope for message in messages):
+        made[newest] = Messages(messages, messages.skipped)
+    return messages
+
+
+async def _walk(windows: list[tuple[TopicInfo, list[LogRecord]]], newest: int | None) -> tuple[Messages, bool]:
+    """The newest messages in order, all with ``None``, and whether each record of the conversation held one.
+
+    Empties the list of windows: each record is let go of when it was looked at, since to free many at once takes long.
+    Skipped records are reported from the oldest message on; how much older raw history a read saw differs between
+    engines.
+    """
+    messages = Messages()
+    skipped: list[SkippedRecord] = []
+    whole = True
+    ordered = await merge_back(windows)
+    for count, (record, topic) in enumerate(ordered, 1):
         if len(messages) == newest:
-            # What is left lies before the oldest message: it is only looked at for copies of those after it.
-            continue
+            break
         message = decode_record(record, topic)
         if isinstance(message, ContextMessage):
             messages.append(message)
-        elif route(record.headers, record.payload).conversation_id is None:
-            skipped.append(message)
         else:
-            return None
-    # An envelope is a mapping that a caller could change.
-    if made is not None and not any(message.envelope for message in messages):
-        made[newest] = Messages(reversed(messages), reversed(skipped))
-    return Messages(reversed(messages), reversed(skipped))
-
-
-async def _all(windows: Sequence[Window | None]) -> tuple[_Keyed[ContextMessage], _Keyed[SkippedRecord]]:
-    """Every message of the windows and every record that holds none, each in order, with their keys."""
-    kept = [(window.topic, await _without_copies(window.records)) for window in windows if window is not None]
-    messages: _Keyed[ContextMessage] = []
-    skipped: _Keyed[SkippedRecord] = []
-    for count, (key, record, topic) in enumerate(await _in_order(kept), 1):
+            skipped.append(message)
+            whole = whole and route(record.headers, record.payload).conversation_id is None
         if count % _DECODE_CHUNK == 0:
             await anyio.lowlevel.checkpoint()
-        message = decode_record(record, topic)
-        if isinstance(message, ContextMessage):
-            messages.append((key, message))
-        else:
-            skipped.append((key, message))
-    return messages, skipped
+    await ordered.let_go()
+    messages.reverse()
+    messages.skipped = tuple(reversed(skipped))
+    return messages, whole
 
 
-def _cut(messages: _Keyed[ContextMessage], skipped: _Keyed[SkippedRecord], newest: int | None) -> Messages:
-    if newest is not None and len(messages) >= newest:
-        messages = messages[len(messages) - newest :]
-        # Older ones are not reported: how much older raw history a read saw differs between engines.
-        skipped = [entry for entry in skipped if entry[0] >= messages[0][0]]
-    return Messages([message for _, message in messages], [skip for _, skip in skipped])
+async def _may_hold_copies(records: Sequence[LogRecord]) -> bool:
+    """Whether an id stands twice. Records without one are no copies."""
+    ids: set[int] = set()
+    for start in range(0, len(records), _ID_CHUNK):
+        if start:
+            await anyio.lowlevel.checkpoint()
+        more = [record.id for record in records[start : start + _ID_CHUNK] if record.id]
+        before = len(ids)
+        ids.update(more)
+        if len(ids) - before < len(more):
+            return True
+    return False
 
 
 async def _without_copies(records: Sequence[LogRecord]) -> list[LogRecord]:
-    if len({record.id for record in records}) == len(records):
+    if not await _may_hold_copies(records):
         return list(records)
     copies: dict[int, Copies] = {}
     kept: list[LogRecord] = []
@@ -176,33 +175,3 @@ async def _without_copies(records: Sequence[LogRecord]) -> list[LogRecord]:
         if conversation is None or not copies.setdefault(record.partition, Copies()).note(record, conversation):
             kept.append(record)
     return kept
-
-
-async def _in_order(windows: Sequence[tuple[TopicInfo, Sequence[LogRecord]]]) -> list[_Entry]:
-    """The records of several topics, each by partition, then offset, merged into one order."""
-    runs: list[list[_Entry]] = []
-    for rank, (topic, records) in enumerate(windows):
-        partition, highest = -1, 0
-        for count, record in enumerate(records, 1):
-            if record.partition != partition:
-                partition, highest = record.partition, 0
-                runs.append([])
-            # Within a partition a clock that stepped back must not reorder anything.
-            highest = max(highest, record.timestamp_micros)
-            runs[-1].append(((highest, rank, partition, record.offset), record, topic))
-            if count % _KEY_CHUNK == 0:
-                await anyio.lowlevel.checkpoint()
-    if len(runs) < 2:
-        return runs[0] if runs else []
-    if sum(map(len, runs)) <= _KEY_CHUNK:
-        return sorted(chain.from_iterable(runs), key=_key)
-    merged: list[_Entry] = []
-    for entry in heapq.merge(*runs, key=_key):
-        merged.append(entry)
-        if len(merged) % _KEY_CHUNK == 0:
-            await anyio.lowlevel.checkpoint()
-    return merged
-
-
-def _key(entry: _Entry) -> _Order:
-    return entry[0]

@@ -265,3 +265,34 @@ async def test_size_takes_the_oldest_of_all_partitions(tmp_path: Path) -> None:
         assert info.size_bytes == sum(len(one.payload) + len(one.headers) for one in held)
         assert numbers == list(range(400 - len(held), 400)), "the oldest go first"
         await rows(tmp_path, len(held))
+
+
+async def test_reads_of_many_records_take_turns_and_all_are_answered(tmp_path: Path) -> None:
+    """They hold the interpreter's lock, so one thread is enough; one that nobody waits for any more is passed over."""
+    async with await open_sqlite_log(tmp_path) as log:
+        await log.ensure_topic(STREAM, TOPIC, TopicConfig(1))
+        await log.append(STREAM, TOPIC, [record(b"x") for _ in range(3_000)], key="k")
+        before = len(engine_threads())
+
+        async def read() -> int:
+            return len((await log.read(STREAM, TOPIC, 0, start=0, limit=3_000)).records)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert await together(*[read] * 6) == [3_000] * 6
+        assert len(engine_threads()) - before <= 1
+        # A log that closes answers the reads that wait for their turn first.
+        answered: list[int] = []
+
+        async def note() -> None:
+            answered.append(await read())
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(note)
+            await anyio.wait_all_tasks_blocked()
+            await log.aclose()
+        assert answered == [3_000] * 3

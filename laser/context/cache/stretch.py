@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio.lowlevel
 
 from laser.model.records import LogRecord
 from laser.model.window import Match
-from laser.wire.batches import record_bytes, select_records
+from laser.wire.batches import record_bytes, select_parts
 from laser.wire.routing import route
 
 __all__ = ["Run", "Stretch"]
@@ -37,17 +37,25 @@ class Run:
 
     def extend(self, records: Sequence[LogRecord], high: int) -> None:
         """Adds the matching records of ``[self.high, high)`` among those given."""
-        own, strays = self._sort(records, self.high, high)
-        self.own += own
-        self.strays += strays
-        self.high = high
+        self._add(_sort(records, self.high, high), high)
 
-    def extend_back(self, records: Sequence[LogRecord], low: int) -> None:
-        """Adds the matching records of ``[low, self.low)`` among those given."""
-        own, strays = self._sort(records, low, self.low)
-        self.own[:0] = own
-        self.strays[:0] = strays
+    async def extend_from(self, page: Sequence[LogRecord], match: Match, high: int) -> None:
+        """Adds the records of ``[self.high, high)`` that a page holds. Other tasks get their turn."""
+        self._add(await _sort_page(page, match, self.high, high), high)
+
+    async def extend_back_from(self, page: Sequence[LogRecord], match: Match, low: int) -> None:
+        """Adds the records of ``[low, self.low)`` that a page holds. Other tasks get their turn."""
+        found = await _sort_page(page, match, low, self.low)
+        self.own[:0] = found.own
+        self.strays[:0] = found.strays
+        self.size += found.size
         self.low = low
+
+    def _add(self, found: _Found, high: int) -> None:
+        self.own += found.own
+        self.strays += found.strays
+        self.size += found.size
+        self.high = high
 
     def since(self, offset: int) -> list[LogRecord]:
         """The records from an offset on, own and strays, ascending by offset."""
@@ -65,15 +73,36 @@ class Run:
             del records[:cut]
         self.low = min(offset, self.high)
 
-    def _sort(self, records: Sequence[LogRecord], low: int, high: int) -> tuple[list[LogRecord], list[LogRecord]]:
-        own: list[LogRecord] = []
-        strays: list[LogRecord] = []
-        for record in records:
-            if low <= record.offset < high:
-                stray = route(record.headers, record.payload).conversation_id is None
-                (strays if stray else own).append(record)
-        self.size += record_bytes(own) + record_bytes(strays)
-        return own, strays
+
+class _Found(NamedTuple):
+    """Records of a conversation, those of none, and the bytes of all."""
+
+    own: list[LogRecord]
+    strays: list[LogRecord]
+    size: int
+
+
+def _sort(records: Sequence[LogRecord], low: int, high: int) -> _Found:
+    own: list[LogRecord] = []
+    strays: list[LogRecord] = []
+    for record in records:
+        if low <= record.offset < high:
+            stray = route(record.headers, record.payload).conversation_id is None
+            (strays if stray else own).append(record)
+    return _Found(own, strays, record_bytes(own) + record_bytes(strays))
+
+
+async def _sort_page(page: Sequence[LogRecord], match: Match, low: int, high: int) -> _Found:
+    own: list[LogRecord] = []
+    strays: list[LogRecord] = []
+    size = 0
+    for part in select_parts(page, match):
+        found = _sort(part, low, high)
+        own += found.own
+        strays += found.strays
+        size += found.size
+        await anyio.lowlevel.checkpoint()
+    return _Found(own, strays, size)
 
 
 class Stretch:
@@ -155,7 +184,7 @@ class Stretch:
         self.tail = self.oldest_micros = None
 
     async def run(self, match: Match) -> Run:
-        """The conversation's records in ``[low, high)``. Other tasks get their turn between two pages."""
+        """The conversation's records in ``[low, high)``. Other tasks get their turn meanwhile."""
         run = self._runs.get(match)
         if run is None:
             run = self._runs[match] = Run(self.high, self.high)
@@ -166,14 +195,12 @@ class Stretch:
         if run.low > self.low:
             for start, _, records, _ in reversed(self._pages):
                 if start < run.low:
-                    run.extend_back(select_records(records, match), max(start, self.low))
-                    await anyio.lowlevel.checkpoint()
+                    await run.extend_back_from(records, match, max(start, self.low))
             run.low = self.low
         if run.high < self.high:
             for _, stop, records, _ in self._pages:
                 if stop > run.high:
-                    run.extend(select_records(records, match), stop)
-                    await anyio.lowlevel.checkpoint()
+                    await run.extend_from(records, match, stop)
             run.high = self.high
         return run
 

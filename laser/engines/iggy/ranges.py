@@ -9,6 +9,7 @@ from typing import Final
 from laser.engines.iggy.errors import Target, absent
 from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import Poll, Stretch, find_ids, read_stretch
+from laser.engines.iggy.raw import RawPage
 from laser.engines.iggy.raw_polls import RawPolls
 from laser.engines.iggy.topics import Topics
 from laser.errors import NotFoundError
@@ -35,6 +36,9 @@ class Ranges:
         self._averages: dict[Target, int] = {}
         # Partitions that hold so much of a conversation that a page of records is more than was asked for.
         self._dense: set[tuple[Target, int, Match | None]] = set()
+        # One at a time looks through its page, so that the event loop gets its turn after a part of one page and not
+        # after a part of every page that arrived.
+        self._turn = asyncio.Lock()
 
     def note_size(self, target: Target, info: TopicInfo) -> None:
         """Takes note of how large a topic's records are, so that a page of them stays within bounds."""
@@ -61,7 +65,15 @@ class Ranges:
         raw = await self._raw.page(poll)
         if raw is None:
             return await read_stretch(self._links, poll, match)
-        return Stretch(list(raw) if match is None else raw.select(match), len(raw), raw.next)
+        return Stretch(list(raw) if match is None else await self._select(raw, match), len(raw), raw.next)
+
+    async def _select(self, raw: RawPage, match: Match) -> list[LogRecord]:
+        found: list[LogRecord] = []
+        async with self._turn:
+            for part in raw.select_parts(match):
+                found += part
+                await asyncio.sleep(0)
+        return found
 
     async def page(
         self, target: Target, partition: int, start: int, limit: int, match: Match | None, deadline: float
@@ -112,11 +124,10 @@ class Ranges:
             average = self._averages[target] = max(1, raw.size_bytes // len(raw))
             if match is None:
                 return Page(raw, at, start, end)
-            records += raw.select(match)
+            records += await self._select(raw, match)
             # Half of what was asked for is enough: the rest of the next page would have to be read again.
             if at >= end or len(records) >= limit // 2:
                 break
-            await asyncio.sleep(0)
         if at == start:
             return None
         place = target, partition, match

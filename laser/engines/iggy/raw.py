@@ -18,10 +18,9 @@ from typing import Final, overload
 from laser.errors import CodecError
 from laser.model.records import LogRecord
 from laser.model.window import Match
-from laser.wire.batches import LazyRecords
+from laser.wire.batches import LazyRecords, select_each
 from laser.wire.blocks import STRING
 from laser.wire.provenance import CONVERSATION_KEY
-from laser.wire.routing import route
 
 __all__ = ["POLL_COMMAND", "RawPage", "poll_body"]
 
@@ -87,17 +86,19 @@ class RawPage(LazyRecords):
         """Memory that the page takes, about."""
         return len(self._data) + len(self._batches) * _INDEX_BYTES
 
-    def select(self, match: Match) -> list[LogRecord]:
+    def select_parts(self, match: Match) -> Iterator[list[LogRecord]]:
         """The records that a match wants, without decoding the others where that can be told from the bytes.
 
         Conversation ids are found in upper and in lower case; other spellings only where the long way is taken.
         """
+        return self._select(match, self.first, self.next)
+
+    def _select(self, match: Match, low: int, high: int) -> Iterator[list[LogRecord]]:
+        """The parts of ``select_parts`` with ``low <= offset < high``."""
         if match.children or not self._all_attributable:
-            return [record for record in self if route(record.headers, record.payload).meets(match)]
+            return select_each(self._between(low, high), match)
         hits = self._hits(match.conversation_id)
-        if not hits:
-            return []
-        return [record for record in self._records_at(hits) if route(record.headers, record.payload).meets(match)]
+        return select_each(self._records_at(hits, low, high) if hits else (), match)
 
     @cached_property
     def _all_attributable(self) -> bool:
@@ -125,7 +126,9 @@ class RawPage(LazyRecords):
         return self._decode(self._frames_of(batch)[wanted - batch[1]], wanted, batch[3])
 
     def __iter__(self) -> Iterator[LogRecord]:
-        low, high = self.first, self.next
+        return self._between(self.first, self.next)
+
+    def _between(self, low: int, high: int) -> Iterator[LogRecord]:
         for batch in self._batches:
             _, base, messages, timestamp, _ = batch
             if base + messages > low and base < high:
@@ -157,11 +160,9 @@ class RawPage(LazyRecords):
         hits.sort()
         return hits
 
-    def _records_at(self, hits: Sequence[int]) -> list[LogRecord]:
-        """The records that contain given places of the reply."""
-        found: list[LogRecord] = []
+    def _records_at(self, hits: Sequence[int], low: int, high: int) -> Iterator[LogRecord]:
+        """The records of a range of offsets that contain given places of the reply."""
         data, lengths = self._data, _LENGTHS.unpack_from
-        low, high = self.first, self.first + self._count
         place, hit = 0, hits[0]
         for at, base, messages, timestamp, stop in self._batches:
             if hit >= stop:
@@ -176,17 +177,16 @@ class RawPage(LazyRecords):
                     if after > stop:
                         raise _torn(at, stop)
                     if low <= offset < high:
-                        found.append(self._decode(frame, offset, timestamp))
+                        yield self._decode(frame, offset, timestamp)
                     while place < len(hits) and hits[place] < after:
                         place += 1
                     if place == len(hits):
-                        return found
+                        return
                     hit = hits[place]
                     if hit >= stop:
                         break
                 frame = after
                 offset += 1
-        return found
 
     def _frames_of(self, batch: _Batch) -> list[int]:
         """Where the messages of a batch begin. Kept for the last batch asked for: neighbours are asked for next."""
@@ -230,10 +230,9 @@ class _Part(LazyRecords):
         """Memory that the slice takes: the page's."""
         return self._page.size_bytes
 
-    def select(self, match: Match) -> list[LogRecord]:
-        """See ``RawPage.select``."""
-        low, high = self._page.first + self._range.start, self._page.first + self._range.stop
-        return [record for record in self._page.select(match) if low <= record.offset < high]
+    def select_parts(self, match: Match) -> Iterator[list[LogRecord]]:
+        """See ``RawPage.select_parts``."""
+        return self._page._select(match, *self._bounds)
 
     def place_of(self, offset: int) -> int:
         """See ``LazyRecords.place_of``."""
@@ -255,8 +254,11 @@ class _Part(LazyRecords):
         return self._page[self._range[index]]
 
     def __iter__(self) -> Iterator[LogRecord]:
-        low, high = self._page.first + self._range.start, self._page.first + self._range.stop
-        return (record for record in self._page if low <= record.offset < high)
+        return self._page._between(*self._bounds)
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        return self._page.first + self._range.start, self._page.first + self._range.stop
 
 
 _Batch = tuple[int, int, int, int, int]

@@ -78,15 +78,15 @@ class Database:
         self._writer.submit(job)
         return await job.wait()
 
-    async def read(self, run: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs a read in a transaction and returns its result."""
+    async def read(self, run: Callable[[sqlite3.Connection], T], *, large: bool = False) -> T:
+        """Runs a read in a transaction and returns its result. ``large``: it may be of many records."""
         self._check()
         job = Job(run, self._timeout)
-        self._readers.submit(job)
+        self._readers.submit(job, large=large)
         try:
             return await job.wait()
         finally:
-            self._readers.leave()
+            self._readers.leave(job)
 
     @property
     def upkeep(self) -> Upkeep:

@@ -7,7 +7,7 @@ import sqlite3
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from laser.engines.sqlite import catalog
 from laser.engines.sqlite.appending import append
@@ -29,6 +29,9 @@ from laser.ports.clock import Clock, SystemClock
 from laser.ports.log import EngineInfo
 
 __all__ = ["SqliteLog", "open_sqlite_log"]
+
+# A read that may be of more records than these, some two milliseconds' work, takes its turn with others of the kind.
+_MANY_RECORDS: Final = 1_024
 
 T = TypeVar("T")
 
@@ -161,7 +164,7 @@ class SqliteLog:
             database.without_expired(connection, row, [part])
             return read_page(connection, database.path, row, part, start=start, limit=limit, match=match)
 
-        return await database.read(run)
+        return await database.read(run, large=limit > _MANY_RECORDS)
 
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``. An index by conversation finds the records; others are not walked."""
@@ -174,7 +177,7 @@ class SqliteLog:
             parts = database.partitions(connection, row)
             return Window(topic_info(row, parts), read_window(connection, database.path, row, parts, query))
 
-        return await database.read(run)
+        return await database.read(run, large=query.newest is None or query.newest > _MANY_RECORDS)
 
     async def add_partitions(self, stream: str, topic: str, count: int) -> TopicInfo:
         """See ``Log.add_partitions``."""

@@ -6,6 +6,7 @@ import queue
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ _MOST_THREADS: Final = 3
 class Readers:
     """Runs reads, each in a transaction of its own: all that one read sees is of one moment.
 
+    Reads of many records take turns. To make records takes the interpreter's lock: with several threads at it none is
+    done earlier, and the event loop waits for all of them each time it wants to run.
+
     Args:
         connect: opens a connection; called in the new thread.
     """
@@ -35,24 +39,43 @@ class Readers:
         self._timeout = timeout
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._under_way = 0
+        self._large: Job[Any] | None = None
+        self._waiting: deque[Job[Any]] = deque()
 
-    def submit(self, job: Job[Any]) -> None:
-        """Queues a read: its ``run`` gets the connection."""
+    def submit(self, job: Job[Any], *, large: bool) -> None:
+        """Queues a read: its ``run`` gets the connection. ``large``: it may be of many records."""
+        if large:
+            if self._large is not None:
+                self._waiting.append(job)
+                return
+            self._large = job
+        self._start(job)
+
+    def leave(self, job: Job[Any]) -> None:
+        """A task no longer waits for its read."""
+        if job in self._waiting:
+            self._waiting.remove(job)
+            return
+        self._under_way -= 1
+        if job is self._large:
+            self._large = self._waiting.popleft() if self._waiting else None
+            if self._large is not None:
+                self._start(self._large)
+
+    def stop(self) -> None:
+        """Ends the threads once everything queued so far is done."""
+        while self._waiting:
+            self._start(self._waiting.popleft())
+        for _ in self.threads:
+            self._queue.put(None)
+
+    def _start(self, job: Job[Any]) -> None:
         self._under_way += 1
         if self._under_way > len(self.threads) and len(self.threads) < _MOST_THREADS:
             thread = threading.Thread(target=self._run, name="laser-sqlite-reader", daemon=True)
             self.threads.append(thread)
             thread.start()
         self._queue.put(job)
-
-    def leave(self) -> None:
-        """A task no longer waits for its read."""
-        self._under_way -= 1
-
-    def stop(self) -> None:
-        """Ends the threads once everything queued so far is done."""
-        for _ in self.threads:
-            self._queue.put(None)
 
     def _run(self) -> None:
         reader = _Reader(self._connect, self._home, self._path, self._timeout)

@@ -128,11 +128,17 @@ def read_page(
 
 
 def _check_and_add(records: list[LogRecord], path: str, topic: TopicRow, partition: int, rows: list[_Row]) -> None:
+    time = 0
     for pos, ts, record_id, crc, headers, payload in rows:
+        # The records of a batch have one time: one object for all of them is less to keep and to free.
+        if ts != time:
+            time = ts
         try:
             sound = crc == checksum(pos, ts, record_id, headers, payload)
         except TypeError:  # a damaged row can hold a value of another type
             sound = False
         if not sound:
             raise damaged(path, topic.name, partition, pos & OFFSET_MASK, "its checksum does not match")
-        records.append(LogRecord(partition, pos & OFFSET_MASK, int.from_bytes(record_id, "big"), ts, headers, payload))
+        records.append(
+            LogRecord(partition, pos & OFFSET_MASK, int.from_bytes(record_id, "big"), time, headers, payload)
+        )
