@@ -91,3 +91,15 @@ MAX_GRAPH_RESULTS: Final = 1_000
 
 MAX_GRAPH_EDGES: Final = 20_000
 """Edges that one traversal may look at."""
+
+MAX_MEMORY_BODY_BYTES: Final = 1_048_576
+"""Bytes of one remembered item."""
+
+MAX_MEMORY_RESULTS: Final = 10_000
+"""Items that one recall gives, and that one consolidation looks at."""
+
+DEFAULT_MEMORY_RESULTS: Final = 50
+"""Items that a recall gives when no limit is given."""
+
+MAX_FACT_KEY_BYTES: Final = 128
+"""UTF-8 bytes of a fact's key."""

@@ -18,12 +18,16 @@ from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
 from laser.errors import ClosedError
 from laser.graph.graph import Graph
+from laser.memory.memory import Backend, Memory
+from laser.memory.reranking import Rerank
 from laser.model.checkpoint import Checkpoint
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import Messages
+from laser.ports.embedder import Embedder
 from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
 from laser.ports.view_store import Views
+from laser.session.relating import related_by
 from laser.session.scope import ContextScope
 from laser.session.sessions import Sessions
 
@@ -128,6 +132,32 @@ class Laser(TopicAdmin):
             namespace: 1 to ``MAX_KV_NAMESPACE_BYTES`` bytes.
         """
         return KvNamespace(self, namespace)
+
+    def memory(self, namespace: str) -> Memory:
+        """What agents remember in a namespace, across conversations. Does no I/O.
+
+        Args:
+            namespace: 1 to 255 bytes; on the log it stands beside the stream's name, together at most 255 bytes.
+        """
+        return Memory(self, namespace)
+
+    def memory_with(
+        self,
+        namespace: str,
+        backend: Backend = "auto",
+        *,
+        embedder: Embedder | None = None,
+        rerank: Rerank | None = None,
+        graph: str | None = None,
+    ) -> Memory:
+        """A memory with more ways to recall. Does no I/O.
+
+        Args:
+            backend, embedder, rerank: see ``Memory``.
+            graph: the graph whose names the strategy ``graph`` follows.
+        """
+        related = None if graph is None else related_by(self.graph(graph))
+        return Memory(self, namespace, backend, embedder=embedder, rerank=rerank, related=related)
 
     def graph(self, name: str) -> Graph:
         """A knowledge graph of the stream, shared by its conversations. Does no I/O.

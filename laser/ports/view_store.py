@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from laser.ports.graph_view import GraphView
+from laser.ports.memory_view import MemoryView
 
 __all__ = ["Views"]
 
@@ -14,6 +15,10 @@ class Views(Protocol):
 
     def graph(self, stream: str, topic: str) -> GraphView:
         """The graphs of a topic."""
+        ...
+
+    def memory(self, stream: str, topic: str) -> MemoryView:
+        """The memory of a topic."""
         ...
 
     async def aclose(self) -> None:

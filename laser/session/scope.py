@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from laser.context.scope import ConversationScope
 from laser.graph.graph import Graph
+from laser.memory.memory import Backend, Memory
+from laser.memory.reranking import Rerank
+from laser.memory.scoped import ScopedMemory
+from laser.ports.embedder import Embedder
+from laser.session.relating import related_by
 
 __all__ = ["ContextScope"]
 
@@ -13,6 +18,29 @@ class ContextScope(ConversationScope):
 
     A conversation's records on one topic share a partition: its id is the partition key.
     """
+
+    def memory(self, memory: str | Memory) -> ScopedMemory:
+        """This conversation's memory.
+
+        Args:
+            memory: a namespace, as ``Laser.memory`` takes it, or a memory of this client.
+        """
+        handle = memory if isinstance(memory, Memory) else Memory(self._laser, memory)
+        return ScopedMemory(handle, self._conversation)
+
+    def memory_with(
+        self,
+        namespace: str,
+        backend: Backend = "auto",
+        *,
+        embedder: Embedder | None = None,
+        rerank: Rerank | None = None,
+        graph: str | None = None,
+    ) -> ScopedMemory:
+        """This conversation's memory, with an embedder, a reranker or a graph; see ``Laser.memory_with``."""
+        related = None if graph is None else related_by(self.graph(graph))
+        handle = Memory(self._laser, namespace, backend, embedder=embedder, rerank=rerank, related=related)
+        return ScopedMemory(handle, self._conversation)
 
     def graph(self, name: str) -> Graph:
         """The stream's graph of a name: the same one that ``Laser.graph`` gives, shared by all conversations.

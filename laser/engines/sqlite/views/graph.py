@@ -9,13 +9,12 @@ from operator import itemgetter
 from typing import Any, Final
 
 from laser.engines.sqlite.views.database import ViewDatabase
-from laser.engines.sqlite.views.graph_cells import holds, id_text, merge_edge, merge_node
+from laser.engines.sqlite.views.graph_cells import holds, merge_edge, merge_node
 from laser.engines.sqlite.views.graph_writing import forget_all, trim_records, write_changes
 from laser.engines.sqlite.views.positions import Positions
 from laser.model.graph import Edge, Node
 from laser.model.graph_change import GraphChange
 from laser.model.graph_walks import Direction
-from laser.model.ids import ulid_bytes
 
 __all__ = ["SqliteGraphView"]
 
@@ -23,39 +22,47 @@ _SPACE: Final = """
 SELECT graph_spaces.id FROM graph_spaces JOIN graph_places ON graph_places.id = graph_spaces.place
 WHERE stream = ? AND topic = ? AND graph = ?
 """
-# CROSS JOIN: nodes and edges come first, so that their cells stand together.
-_NODES: Final = """
-SELECT n.id, n.label, n.value, c.field, c.timestamp, c.partition, c."offset", c.value
-FROM graph_nodes n CROSS JOIN graph_cells c ON c.space = n.space AND c.kind = 0 AND c.id = n.id
-WHERE n.space = ?
+# CROSS JOIN: nodes and edges come first, so that their cells stand together. INDEXED BY: without statistics the planner
+# would rather walk a whole graph in the order of ids than sort. The plus signs: "id > ?" is for the first table alone,
+# or for each of its rows all cells above it would be looked through.
+_NODE_COLUMNS: Final = """
+SELECT n.id, n.label, n.value, c.field, c.timestamp, c.partition, c."offset", c.value FROM graph_nodes n
 """
-_NODE: Final = f"{_NODES} AND n.id = ?"
+_NODE_CELLS: Final = """
+CROSS JOIN graph_cells c ON c.space = n.space AND c.kind = 0 AND c.id = +n.id WHERE n.space = ?
+"""
+_NODE: Final = f"{_NODE_COLUMNS} {_NODE_CELLS} AND n.id = ?"
+_BY_LABEL: Final = f"{_NODE_COLUMNS} INDEXED BY graph_nodes_by_label {_NODE_CELLS}"
+_BY_VALUE: Final = f"{_NODE_COLUMNS} INDEXED BY graph_nodes_by_value {_NODE_CELLS}"
 # By whether a label and a value are wanted.
 _FIND: Final = {
-    (False, False): f"{_NODES} AND n.id > ? ORDER BY n.id",
-    (True, False): f"{_NODES} AND n.id > ? AND n.label = ? ORDER BY n.id",
-    (False, True): f"{_NODES} AND n.id > ? AND n.value = ? ORDER BY n.id",
-    (True, True): f"{_NODES} AND n.id > ? AND n.label = ? AND n.value = ? ORDER BY n.id",
+    (False, False): f"{_NODE_COLUMNS} {_NODE_CELLS} AND n.id > ? ORDER BY n.id",
+    (True, False): f"{_BY_LABEL} AND n.id > ? AND n.label = ? ORDER BY n.id",
+    (False, True): f"{_BY_VALUE} AND n.id > ? AND n.value = ? ORDER BY n.id",
+    (True, True): f"{_BY_VALUE} AND n.id > ? AND n.label = ? AND n.value = ? ORDER BY n.id",
 }
-_EDGES: Final = """
-SELECT e.id, e.source, e.type, e.target, c.field, c.timestamp, c.partition, c."offset", c.value
-FROM graph_edges e CROSS JOIN graph_cells c ON c.space = e.space AND c.kind = 1 AND c.id = e.id
-WHERE e.space = ?
+_EDGE_COLUMNS: Final = """
+SELECT e.id, e.source, e.type, e.target, c.field, c.timestamp, c.partition, c."offset", c.value FROM graph_edges e
 """
-_EDGE: Final = f"{_EDGES} AND e.id = ?"
+_EDGE_CELLS: Final = """
+CROSS JOIN graph_cells c ON c.space = e.space AND c.kind = 1 AND c.id = +e.id WHERE e.space = ?
+"""
 _BOTH_THERE: Final = """
 AND EXISTS (SELECT 1 FROM graph_nodes WHERE space = e.space AND id = e.source)
 AND EXISTS (SELECT 1 FROM graph_nodes WHERE space = e.space AND id = e.target)
 """
-_ALL_EDGES: Final = f"{_EDGES} AND e.id > ? {_BOTH_THERE} ORDER BY e.id"
+_EDGE: Final = f"{_EDGE_COLUMNS} {_EDGE_CELLS} AND e.id = ?"
+_ALL_EDGES: Final = f"{_EDGE_COLUMNS} {_EDGE_CELLS} AND e.id > ? {_BOTH_THERE} ORDER BY e.id"
+_OUT: Final = f"{_EDGE_COLUMNS} INDEXED BY graph_edges_out {_EDGE_CELLS} AND e.source = ?"
+_IN: Final = f"{_EDGE_COLUMNS} INDEXED BY graph_edges_in {_EDGE_CELLS} AND e.target = ?"
 # By direction: at either end of an edge, of any type and of one type.
 _AT_SOURCE: Final = (
-    f"{_EDGES} AND e.source = ? {_BOTH_THERE} ORDER BY e.type, e.id",
-    f"{_EDGES} AND e.source = ? AND e.type = ? {_BOTH_THERE} ORDER BY e.id",
+    f"{_OUT} {_BOTH_THERE} ORDER BY e.type, e.id",
+    f"{_OUT} AND e.type = ? {_BOTH_THERE} ORDER BY e.id",
 )
 _AT_TARGET: Final = (
-    f"{_EDGES} AND e.target = ? {_BOTH_THERE} ORDER BY e.type, e.id",
-    f"{_EDGES} AND e.target = ? AND e.type = ? {_BOTH_THERE} ORDER BY e.id",
+    f"{_IN} {_BOTH_THERE} ORDER BY e.type, e.id",
+    f"{_IN} AND e.type = ? {_BOTH_THERE} ORDER BY e.id",
 )
 _AT: Final[dict[Direction, tuple[tuple[str, str], ...]]] = {
     "out": (_AT_SOURCE,),
@@ -99,7 +106,7 @@ class SqliteGraphView:
             space = self._space(connection, graph)
             found: list[Node] = []
             for key in sorted(set(ids)) if space is not None else ():
-                found += _nodes(connection.execute(_NODE, (space, ulid_bytes(key))))
+                found += _nodes(connection.execute(_NODE, (space, key)))
             return found
 
         return await self._database.read(run)
@@ -113,7 +120,7 @@ class SqliteGraphView:
             space = self._space(connection, graph)
             if space is None:
                 return []
-            values = [space, b"" if after is None else ulid_bytes(after), *filter(None, (label, value))]
+            values = [space, after or "", *filter(None, (label, value))]
             rows = connection.execute(_FIND[label is not None, value is not None], values)
             return list(_first(_nodes(rows), limit))
 
@@ -154,7 +161,7 @@ class SqliteGraphView:
             space = self._space(connection, graph)
             found: list[Edge] = []
             for key in sorted(set(ids)) if space is not None else ():
-                rows = connection.execute(_EDGE, (space, ulid_bytes(key)))
+                rows = connection.execute(_EDGE, (space, key))
                 for stretches in _stretches(rows):
                     found += (edge for edge in stretches if now is None or holds(edge, as_of, now))
             return found
@@ -168,7 +175,7 @@ class SqliteGraphView:
             space = self._space(connection, graph)
             if space is None:
                 return []
-            rows = connection.execute(_ALL_EDGES, (space, b"" if after is None else ulid_bytes(after)))
+            rows = connection.execute(_ALL_EDGES, (space, after or ""))
             return [edge for stretches in _first(_stretches(rows), limit) for edge in stretches]
 
         return await self._database.read(run)
@@ -185,7 +192,7 @@ class SqliteGraphView:
         direction: Direction,
         types: Sequence[str] | None,
     ) -> Iterator[Iterable[tuple[Any, ...]]]:
-        for key in map(ulid_bytes, dict.fromkeys(ids)):
+        for key in dict.fromkeys(ids):
             for of_any, of_one in _AT[direction]:
                 if types is None:
                     yield connection.execute(of_any, (space, key))
@@ -202,7 +209,7 @@ def _nodes(rows: Iterable[tuple[Any, ...]]) -> Iterator[Node]:
 
 def _stretches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[Edge]]:
     for (_, source, type_, target), group in groupby(rows, itemgetter(0, 1, 2, 3)):
-        stretches = merge_edge(id_text(source), type_, id_text(target), (row[4:] for row in group))
+        stretches = merge_edge(source, type_, target, (row[4:] for row in group))
         if stretches:
             yield stretches
 

@@ -13,7 +13,6 @@ import orjson
 
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
 from laser.model.graph_change import EdgeFact, GraphChange
-from laser.model.ids import ulid_text
 
 __all__ = [
     "ASSERTED",
@@ -22,7 +21,6 @@ __all__ = [
     "Cell",
     "edge_cells",
     "holds",
-    "id_text",
     "merge_edge",
     "merge_node",
     "node_cells",
@@ -36,6 +34,7 @@ ASSERTED: Final = ""
 
 _ATTRIBUTE: Final = "a"
 _STRETCH: Final = "v"
+_NAMED: Final = "s"
 
 Cell = tuple[str, int, int, int, bytes]
 """Field, timestamp, partition, offset, value as JSON."""
@@ -46,7 +45,10 @@ _Said = list[Any]
 
 def node_cells(change: GraphChange, node: Node) -> Iterator[tuple[str, bytes]]:
     """Field and value of what a record says of a node."""
-    yield ASSERTED, orjson.dumps(_said(change))
+    said = orjson.dumps(_said(change))
+    yield ASSERTED, said
+    if change.conversation is not None or change.write.source is not None:
+        yield _NAMED, said
     for name, value in node.attributes.items():
         yield _ATTRIBUTE + name, orjson.dumps(value)
 
@@ -68,7 +70,9 @@ def merge_node(label: str, value: str, cells: Iterable[Cell]) -> Node | None:
     asserted = newest.get(ASSERTED)
     if asserted is None:
         return None
-    return Node(label, value, _attributes(newest), _assertion(asserted, orjson.loads(asserted[4])))
+    # To say once more that something is there, and not how one knows, does not make the others' word forgotten.
+    by = newest.get(_NAMED, asserted)
+    return Node(label, value, _attributes(newest), _assertion(by, orjson.loads(by[4])))
 
 
 def merge_edge(source: str, type_: str, target: str, cells: Iterable[Cell]) -> list[Edge]:
@@ -100,11 +104,6 @@ def holds(edge: Edge, as_of: int | None, now: int) -> bool:
     if as_of is None:
         as_of = now if edge.asserted is None else max(now, edge.asserted.timestamp_micros)
     return edge.holds_at(as_of)
-
-
-def id_text(data: bytes) -> str:
-    """The 26 characters of an id's 16 bytes."""
-    return ulid_text(int.from_bytes(data, "big"))
 
 
 def _newest(cells: Iterable[Cell]) -> dict[str, Cell]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from laser.engines.sqlite.views.graph_cells import ASSERTED, EDGE, NODE, edge_cells, node_cells
 from laser.engines.sqlite.views.positions import Place
 from laser.model.graph_change import GraphChange
-from laser.model.ids import ulid_bytes
 
 __all__ = ["GRAPH_SCHEMA", "forget_all", "trim_records", "write_changes"]
 
@@ -28,7 +27,7 @@ CREATE TABLE graph_spaces (
 );
 CREATE TABLE graph_nodes (
     space INTEGER NOT NULL,
-    id BLOB NOT NULL,
+    id TEXT NOT NULL,
     label TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (space, id)
@@ -37,10 +36,10 @@ CREATE INDEX graph_nodes_by_label ON graph_nodes (space, label, id);
 CREATE INDEX graph_nodes_by_value ON graph_nodes (space, value, id);
 CREATE TABLE graph_edges (
     space INTEGER NOT NULL,
-    id BLOB NOT NULL,
-    source BLOB NOT NULL,
+    id TEXT NOT NULL,
+    source TEXT NOT NULL,
     type TEXT NOT NULL,
-    target BLOB NOT NULL,
+    target TEXT NOT NULL,
     PRIMARY KEY (space, id)
 ) WITHOUT ROWID;
 CREATE INDEX graph_edges_out ON graph_edges (space, source, type, id);
@@ -49,7 +48,7 @@ CREATE TABLE graph_cells (
     place INTEGER NOT NULL,
     space INTEGER NOT NULL,
     kind INTEGER NOT NULL, -- 0 a node's, 1 an edge's
-    id BLOB NOT NULL,
+    id TEXT NOT NULL,
     field TEXT NOT NULL,
     partition INTEGER NOT NULL,
     "offset" INTEGER NOT NULL,
@@ -88,18 +87,18 @@ def write_changes(connection: sqlite3.Connection, place: Place, changes: Sequenc
         return
     number = _place_number(connection, place)
     spaces = {name: _space_number(connection, number, name) for name in {change.write.graph for change in changes}}
-    nodes: dict[tuple[int, bytes], tuple[str, str]] = {}
-    edges: dict[tuple[int, bytes], tuple[bytes, str, bytes]] = {}
+    nodes: dict[tuple[int, str], tuple[str, str]] = {}
+    edges: dict[tuple[int, str], tuple[str, str, str]] = {}
     cells: list[tuple[Any, ...]] = []
     for change in changes:
         space, record = spaces[change.write.graph], (change.partition, change.offset, change.timestamp_micros)
         for node in change.write.nodes:
-            key = ulid_bytes(node.id)
+            key = node.id
             nodes[space, key] = (node.label, node.value)
             cells += ((number, space, NODE, key, field, *record, value) for field, value in node_cells(change, node))
         for fact in change.write.edges:
-            key = ulid_bytes(fact.id)
-            edges[space, key] = (ulid_bytes(fact.source), fact.type, ulid_bytes(fact.target))
+            key = fact.id
+            edges[space, key] = (fact.source, fact.type, fact.target)
             cells += ((number, space, EDGE, key, field, *record, value) for field, value in edge_cells(change, fact))
     connection.executemany(
         "INSERT OR IGNORE INTO graph_nodes VALUES (?, ?, ?, ?)", [(*key, *entry) for key, entry in nodes.items()]
@@ -120,7 +119,7 @@ def trim_records(connection: sqlite3.Connection, place: Place, firsts: Mapping[i
     row = connection.execute(_PLACE, place).fetchone()
     if row is None:
         return
-    touched: set[tuple[int, int, bytes]] = set()
+    touched: set[tuple[int, int, str]] = set()
     for partition, first in firsts.items():
         which = (row[0], partition, first)
         found = connection.execute(_TOUCHED, which).fetchall()

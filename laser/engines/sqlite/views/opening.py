@@ -7,11 +7,13 @@ from typing import Final
 from laser.engines.sqlite.views.database import ViewDatabase
 from laser.engines.sqlite.views.graph import SqliteGraphView
 from laser.engines.sqlite.views.graph_writing import GRAPH_SCHEMA
+from laser.engines.sqlite.views.memory import SqliteMemoryView
+from laser.engines.sqlite.views.memory_schema import MEMORY_SCHEMA
 
 __all__ = ["SqliteViews", "open_sqlite_views"]
 
-_SCHEMA: Final = (GRAPH_SCHEMA,)
-_VERSION: Final = 1
+_SCHEMA: Final = (GRAPH_SCHEMA, MEMORY_SCHEMA)
+_VERSION: Final = 2
 """Changes with every change of a table or of what is kept in it, so that files of other releases are made anew."""
 
 
@@ -24,6 +26,10 @@ class SqliteViews:
     def graph(self, stream: str, topic: str) -> SqliteGraphView:
         """See ``Views.graph``."""
         return SqliteGraphView(self._database, stream, topic)
+
+    def memory(self, stream: str, topic: str) -> SqliteMemoryView:
+        """See ``Views.memory``."""
+        return SqliteMemoryView(self._database, stream, topic)
 
     async def aclose(self) -> None:
         """See ``Views.aclose``."""

@@ -1,0 +1,274 @@
+"""The read view of memory on SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from laser.engines._vectors import Vectors, pack_vector
+from laser.engines._words import without_labels
+from laser.engines.sqlite.views.database import ViewDatabase
+from laser.engines.sqlite.views.memory_keyword import Scope, keyword_scores, labelled, named_labels
+from laser.engines.sqlite.views.memory_names import MODEL, Names
+from laser.engines.sqlite.views.memory_writing import Writing, forget_all, trim_records
+from laser.engines.sqlite.views.positions import Positions
+from laser.errors import InvalidError
+from laser.model.memory import FactMark, MemoryChange, MemoryOwner, Remembered
+from laser.ports.memory_view import Found, Unembedded
+
+__all__ = ["SqliteMemoryView"]
+
+T = TypeVar("T")
+
+_ITEM: Final = """
+SELECT i.row, i.id, i.kind, i.body, i.at, i.part, i.off, i.fact_key, i.origin, i.expires, i.durable, i.more, i.weight,
+    c.name, a.name, u.name, p.name
+FROM memory_items i JOIN memory_names c ON c.id = i.conv LEFT JOIN memory_names a ON a.id = i.agent
+    LEFT JOIN memory_names u ON u.id = i.user LEFT JOIN memory_names p ON p.id = i.app
+"""
+_HOLDS: Final = "(expires IS NULL OR expires > ?)"
+_NEWEST: Final = "at DESC, part DESC, off DESC"
+_GET: Final = f"{_ITEM} WHERE i.ns = ? AND i.id = ? AND state >= 2 AND {_HOLDS} ORDER BY at, part, off"
+_FACTS: Final = f"""
+{_ITEM} WHERE i.ns = ? AND i.conv = ? AND i.user IS ? AND i.app IS ? AND fact_key IS NOT NULL AND state >= 1
+AND (? OR fact_key = ?) ORDER BY at, part, off
+"""
+_OUTLIVED: Final = f"{_ITEM} WHERE i.ns = ? AND expires <= ? AND state >= 1 ORDER BY at, part, off LIMIT ?"
+_UNEMBEDDED: Final = """
+SELECT row, body FROM memory_items i WHERE ns = ? AND state >= 2
+AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = ? AND row = i.row) ORDER BY row LIMIT ?
+"""
+_ADDED: Final = (
+    "SELECT number, row, vector FROM memory_vectors WHERE model = ? AND ns = ? AND number > ? ORDER BY number"
+)
+_EMBED: Final = """
+INSERT INTO memory_vectors (model, ns, row, vector) SELECT ?, ns, row, ? FROM memory_items WHERE row = ? AND state >= 2
+AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = ?1 AND row = memory_items.row)
+"""
+_LENGTH: Final = "SELECT length(vector) FROM memory_vectors WHERE model = ? LIMIT 1"
+
+
+class SqliteMemoryView:
+    """The items of one topic. See ``MemoryView``."""
+
+    def __init__(self, database: ViewDatabase, stream: str, topic: str) -> None:
+        self._database = database
+        self._place = (stream, topic)
+        self._positions = Positions(database, "memory", self._place)
+        self._vectors: dict[tuple[int, int], Vectors] = {}
+
+    async def position(self) -> str | None:
+        """See ``View.position``."""
+        return await self._positions.get()
+
+    async def apply(
+        self, changes: Sequence[MemoryChange], *, firsts: Mapping[int, int], expect: str | None, position: str
+    ) -> bool:
+        """See ``View.apply``."""
+        return await self._positions.move(
+            lambda connection: Writing(connection, *self._place).apply(changes),
+            lambda connection, kept: trim_records(connection, *self._place, kept),
+            firsts,
+            expect=expect,
+            position=position,
+        )
+
+    async def clear(self, *, expect: str | None) -> None:
+        """See ``View.clear``."""
+        await self._positions.clear(lambda connection: forget_all(connection, *self._place), expect=expect)
+        self._vectors.clear()
+
+    async def recent(
+        self, owner: MemoryOwner, limit: int, now_micros: int, *, by_feedback: bool = False
+    ) -> list[Found]:
+        """See ``MemoryView.recent``."""
+        order = f"ifnull(weight, 0) DESC, {_NEWEST}" if by_feedback else _NEWEST
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Found]:
+            where = f"{_qualified(scope)} AND {_HOLDS}"
+            rows = connection.execute(
+                f"{_ITEM} WHERE {where} ORDER BY {order} LIMIT ?", (*scope.values, now_micros, limit)
+            )
+            return [_found(owner, row) for row in rows]
+
+        return await self._asked(owner, run, [])
+
+    async def keyword(self, owner: MemoryOwner, query: str, limit: int, now_micros: int) -> list[Found]:
+        """See ``MemoryView.keyword``."""
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Found]:
+            ranked = keyword_scores(connection, scope, query, limit)
+            return _items(connection, owner, ranked, limit, now_micros)
+
+        return await self._asked(owner, run, [])
+
+    async def nearest(
+        self, owner: MemoryOwner, model: str, query: str, vector: Sequence[float], limit: int, now_micros: int
+    ) -> list[Found]:
+        """See ``MemoryView.nearest``."""
+        packed = pack_vector(vector)
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Found]:
+            vectors = self._load(connection, model, scope.values[0], len(packed) // 4)
+            if vectors is None:
+                return []
+            named: set[int] = set()
+            for word in named_labels(connection, scope, query):
+                named.update(labelled(connection, scope, word))
+            only: list[int] | None = None
+            if len(scope.values) > 1:
+                statement = f"SELECT row FROM memory_items WHERE {scope.where}"  # noqa: S608 - columns of our own
+                only = [row for (row,) in connection.execute(statement, scope.values)]
+            while True:
+                ranked = vectors.nearest(packed, 2 * limit, only=only, named=named)
+                found = _items(connection, owner, ranked, limit, now_micros, scope)
+                if only is not None or len(found) >= min(limit, len(ranked)):
+                    return found
+                # Copies and outlived facts took the places of others: look only at what can be shown.
+                statement = f"SELECT row FROM memory_items WHERE {scope.where} AND {_HOLDS}"  # noqa: S608
+                only = [row for (row,) in connection.execute(statement, (*scope.values, now_micros))]
+
+        return await self._asked(owner, run, [])
+
+    async def named(self, owner: MemoryOwner, query: str) -> str:
+        """See ``MemoryView.named``."""
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> str:
+            return without_labels(query, named_labels(connection, scope, query))
+
+        return await self._asked(owner, run, query)
+
+    async def get(self, owner: MemoryOwner, item_id: str, now_micros: int) -> Found | None:
+        """See ``MemoryView.get``."""
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> Found | None:
+            rows = connection.execute(_GET, (scope.values[0], item_id, now_micros))
+            found = (_found(owner, row) for row in rows)
+            return next((entry for entry in found if owner.sees(entry.item.owner)), None)
+
+        return await self._asked(owner, run, None)
+
+    async def facts(self, cell: MemoryOwner, key: str | None) -> list[Remembered]:
+        """See ``MemoryView.facts``."""
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Remembered]:
+            columns = Names(connection, *self._place, make=False).of(cell) or {}
+            values = (columns["ns"], columns["conv"], columns.get("user"), columns.get("app"), key is None, key)
+            return [_found(cell, row).item for row in connection.execute(_FACTS, values)]
+
+        return await self._asked(cell, run, [])
+
+    async def outlived(self, namespace: str, now_micros: int, limit: int) -> list[Remembered]:
+        """See ``MemoryView.outlived``."""
+        owner = MemoryOwner(namespace)
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Remembered]:
+            rows = connection.execute(_OUTLIVED, (scope.values[0], now_micros, limit))
+            return [_found(owner, row).item for row in rows]
+
+        return await self._asked(owner, run, [])
+
+    async def unembedded(self, namespace: str, model: str, limit: int) -> list[Unembedded]:
+        """See ``MemoryView.unembedded``."""
+
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Unembedded]:
+            number = Names(connection, *self._place, make=False).find(MODEL, model)
+            rows = connection.execute(_UNEMBEDDED, (scope.values[0], number, limit))
+            return [Unembedded(row, body.decode("utf-8", "replace")) for row, body in rows]
+
+        return await self._asked(MemoryOwner(namespace), run, [])
+
+    async def embed(self, model: str, rows: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
+        """See ``MemoryView.embed``."""
+        packed = [pack_vector(vector) for vector in vectors]
+
+        def run(connection: sqlite3.Connection) -> None:
+            number = Names(connection, *self._place, make=True).make(MODEL, model)
+            for row, data in zip(rows, packed, strict=True):
+                _check_length(connection, number, model, len(data))
+                connection.execute(_EMBED, (number, data, row))
+
+        await self._database.write(run)
+
+    async def _asked(self, owner: MemoryOwner, run: Callable[[sqlite3.Connection, Scope], T], nothing: T) -> T:
+        def ask(connection: sqlite3.Connection) -> T:
+            columns = Names(connection, *self._place, make=False).of(owner)
+            return nothing if columns is None else run(connection, Scope(columns))
+
+        return await self._database.read(ask)
+
+    def _load(self, connection: sqlite3.Connection, model: str, ns: int, dimensions: int) -> Vectors | None:
+        """The vectors of a model and namespace, brought up to date."""
+        number = Names(connection, *self._place, make=False).find(MODEL, model)
+        if number is None:
+            return None
+        _check_length(connection, number, model, 4 * dimensions)
+        vectors = self._vectors.get((number, ns))
+        if vectors is None:
+            vectors = self._vectors[number, ns] = Vectors(dimensions)
+        added = connection.execute(_ADDED, (number, ns, vectors.last))
+        while batch := added.fetchmany(4_096):
+            vectors.extend(batch)
+        return vectors
+
+
+def _items(
+    connection: sqlite3.Connection,
+    owner: MemoryOwner,
+    ranked: Sequence[tuple[int, float]],
+    limit: int,
+    now_micros: int,
+    scope: Scope | None = None,
+) -> list[Found]:
+    """The items of rows in their order, without those that are not to be shown."""
+    found: list[Found] = []
+    for start in range(0, len(ranked), max(1, limit)):
+        part = ranked[start : start + max(1, limit)]
+        where, values = ("1", []) if scope is None else (_qualified(scope), scope.values)
+        rows = connection.execute(
+            f"{_ITEM} WHERE i.row IN (SELECT value FROM json_each(?)) AND {where} AND {_HOLDS}",  # noqa: S608
+            (orjson.dumps([row for row, _ in part]).decode(), *values, now_micros),
+        )
+        there = {row[0]: row for row in rows}
+        found += (_found(owner, there[row], score) for row, score in part if row in there)
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def _found(owner: MemoryOwner, row: Sequence[Any], score: float = 0.0) -> Found:
+    number, item_id, kind, body, at, part, off, key, origin, expires, durable, more, weight = row[:13]
+    conv, agent, user, app = row[13:]
+    extra: dict[str, Any] = {} if more is None else orjson.loads(more)
+    item = Remembered(
+        item_id,
+        kind,
+        body,
+        MemoryOwner(owner.namespace, conv, agent, user, app),
+        at,
+        part,
+        off,
+        None if key is None else FactMark(key, origin, expires),
+        bool(durable),
+        tuple(extra.get("sources", ())),
+        extra.get("lineage", {}),
+    )
+    return Found(number, item, weight, score)
+
+
+def _qualified(scope: Scope) -> str:
+    # The names that are joined have columns of the same names.
+    return " AND ".join(f"i.{condition}" for condition in scope.where.split(" AND "))
+
+
+def _check_length(connection: sqlite3.Connection, number: int, model: str, size: int) -> None:
+    row = connection.execute(_LENGTH, (number,)).fetchone()
+    if row is not None and row[0] != size:
+        raise InvalidError(
+            f"embedder: model {model!r} gave a vector of {size // 4} numbers, its earlier ones have {row[0] // 4}; "
+            "another version of a model needs another name",
+            argument="embedder",
+        )

@@ -1,0 +1,75 @@
+"""Consolidation: the newest items stay, the rest goes, perhaps into a summary."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from laser.errors import InvalidError
+from laser.limits import MAX_MEMORY_RESULTS
+from laser.memory.arguments import read_body
+from laser.memory.source import MemorySource
+from laser.memory.writing import MemoryWriter
+from laser.model.memory import MemoryOwner, Remembered
+
+__all__ = ["ConsolidationReport", "Summarize", "consolidate"]
+
+Summarize = Callable[[list[bytes]], bytes | str | Awaitable[bytes | str]]
+"""From the bodies of messages, newest first, to the body of their summary."""
+
+
+class ConsolidationReport(msgspec.Struct, frozen=True):
+    """What a consolidation did.
+
+    Attributes:
+        summarized: messages that went into the summary. pruned: items that were forgotten.
+        summary_id: the summary's id; ``None`` when none was made.
+    """
+
+    summarized: int
+    pruned: int
+    summary_id: str | None
+
+
+async def consolidate(
+    source: MemorySource,
+    writer: MemoryWriter,
+    owner: MemoryOwner,
+    max_items: int,
+    summarizer: Summarize | None,
+    prune_summarized: bool,
+    now_micros: int,
+) -> ConsolidationReport:
+    """One pass over an owner's newest ``MAX_MEMORY_RESULTS`` items; see ``Memory.consolidate``.
+
+    The summary is written before anything is forgotten, so that a crash in between loses nothing.
+    """
+    found = await (await source.view()).recent(owner, MAX_MEMORY_RESULTS, now_micros)
+    items = [entry.item for entry in found if not entry.item.durable and entry.item.fact is None]
+    messages = [item for item in items if item.kind == "message"]
+    summary_id = None
+    if summarizer is not None and messages:
+        body = await _summarize(summarizer, messages)
+        sources = tuple(item.id for item in messages)
+        summary_id = await writer.remember(owner, body, "summary", dedup=False, durable=True, sources=sources)
+    gone: list[Remembered] = []
+    if summary_id is not None and prune_summarized:
+        gone += messages
+        items = [item for item in items if item.kind != "message"]
+    gone += reversed(items[max_items:])
+    for item in gone:
+        await writer.forget(item.owner, item.id, pruned=True)
+    return ConsolidationReport(len(messages) if summary_id is not None else 0, len(gone), summary_id)
+
+
+async def _summarize(summarizer: Summarize, messages: Sequence[Remembered]) -> bytes:
+    result: Any = summarizer([item.body for item in messages])
+    if inspect.isawaitable(result):
+        result = await result
+    body = read_body(result)
+    if not body.strip():
+        raise InvalidError("summarizer: gave an empty summary; nothing was changed", argument="summarizer")
+    return body

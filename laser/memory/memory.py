@@ -1,0 +1,345 @@
+"""Memory: what agents learnt, found again by keyword, by meaning, by age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from laser.context.catching_up import CatchUpProgress
+from laser.context.connection import Connection
+from laser.errors import InvalidError
+from laser.limits import DEFAULT_MEMORY_RESULTS
+from laser.memory.arguments import (
+    check_budget,
+    check_item_id,
+    check_kind,
+    check_limit,
+    check_query,
+    check_text,
+    check_weight,
+    read_body,
+    read_namespace,
+    read_owner,
+)
+from laser.memory.blocks import memory_block
+from laser.memory.consolidation import ConsolidationReport, Summarize, consolidate
+from laser.memory.facts import FactCell, cell_of
+from laser.memory.hits import MemoryItem
+from laser.memory.recalling import Recalling, Related
+from laser.memory.reranking import Rerank
+from laser.memory.source import MemorySource
+from laser.memory.writing import MemoryWriter
+from laser.model.ids import parse_conversation_id
+from laser.model.memory import MemoryKind
+from laser.model.messages import SkippedRecord
+from laser.ports.clock import Clock, SystemClock
+from laser.ports.embedder import Embedder
+
+__all__ = ["Backend", "Memory", "Strategy"]
+
+Strategy = Literal["auto", "recent", "keyword", "semantic", "hybrid", "graph", "temporal"]
+
+Backend = Literal["auto", "log", "vector"]
+
+_BACKENDS: Final = ("auto", "log", "vector")
+_MAX_NOTE_BYTES: Final = 255
+
+
+class Memory:
+    """The memory of a namespace, across conversations. ``Laser.memory`` makes it, without any I/O.
+
+    Items live on the topic ``agent.memory``, which is created with the first one. They are recalled from a read view
+    that first catches up with the topic, so a recall never misses what was remembered before it.
+
+    ``conversation``, ``agent``, ``user`` and ``application`` say whose an item is, and whose items a call is about. A
+    read that names one sees only items that name the same; a read that does not sees all of them.
+
+    Args (of ``Laser.memory_with``):
+        backend: ``auto`` recalls from the read view; ``log`` folds the topic in this process at every recall, as with
+            ``folded``; ``vector`` is ``auto`` with ``semantic`` where a query names no strategy.
+        embedder: for recall by meaning; items without a vector get theirs at the next such recall.
+        rerank: a second look at the best by a model.
+
+    **Forgetting.** A forgotten item is in no answer of any reader from then on, and neither is a summary that
+    ``consolidate`` made of it; remembered again by its content (``dedup``) it stays forgotten, as in laser-sdk. Its
+    record stays on the log until retention or ``purge_topic`` takes it.
+
+    **Errors of every method.** ``InvalidError`` and ``LimitError`` name a bad argument; nothing was read or written.
+    Others are those of the log and of the views: ``ClosedError``, ``StorageError``, ``TransportError``.
+    """
+
+    def __init__(
+        self,
+        laser: Connection,
+        namespace: str,
+        backend: Backend = "auto",
+        *,
+        embedder: Embedder | None = None,
+        rerank: Rerank | None = None,
+        related: Related | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._name = namespace
+        if backend not in _BACKENDS:
+            raise InvalidError(f"backend: {backend!r:.40} is not one of {', '.join(_BACKENDS)}", argument="backend")
+        if backend == "vector" and embedder is None:
+            raise InvalidError("embedder: the backend 'vector' needs one", argument="embedder")
+        self._backend = backend
+        self._namespace = read_namespace(laser.stream, namespace)
+        if embedder is not None and not isinstance(embedder, Embedder):
+            raise InvalidError(
+                f"embedder: {type(embedder).__name__} has no model and no embed(texts)", argument="embedder"
+            )
+        if rerank is not None and not isinstance(rerank, Rerank):
+            raise InvalidError(f"rerank: expected a Rerank, got {type(rerank).__name__}", argument="rerank")
+        self._clock = clock or SystemClock()
+        self._source = MemorySource.of(laser)
+        self._writer = MemoryWriter(self._source)
+        self._recalling = Recalling(self._source, self._clock, embedder, rerank, related)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace's name."""
+        return self._name
+
+    @property
+    def skipped(self) -> tuple[SkippedRecord, ...]:
+        """Records of the topic that this client could not decode, the first 1,000."""
+        return self._source.skipped
+
+    async def remember(
+        self,
+        payload: bytes | str,
+        *,
+        kind: MemoryKind = "fact",
+        dedup: bool = False,
+        durable: bool = False,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+        producer: tuple[str, str] | None = None,
+    ) -> str:
+        """Remembers something. When it returns, every later recall finds it.
+
+        Args:
+            payload: bytes, or text that becomes UTF-8; 0 to ``MAX_MEMORY_BODY_BYTES`` bytes.
+            kind: ``fact``, ``message``, ``summary``, ``entity``, ``feedback`` or ``procedure``.
+            dedup: derive the id from the payload, the kind, and whose it is: the same again is the same item.
+            durable: ``consolidate`` leaves it alone.
+            producer: what made it: name and version.
+
+        Returns:
+            The item's id.
+        """
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        return await self._writer.remember(owner, read_body(payload), check_kind(kind), dedup, durable, producer)
+
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = DEFAULT_MEMORY_RESULTS,
+        strategy: Strategy = "auto",
+        folded: bool = False,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+        semantic: str | None = None,
+    ) -> list[MemoryItem]:
+        """The items that matter most.
+
+        Args:
+            query: what it is about; ``semantic`` is the same, as laser-sdk calls it.
+            limit: items, from 0 to ``MAX_MEMORY_RESULTS``.
+            strategy:
+
+                - ``auto``: with a query ``hybrid`` where there is an embedder, else ``keyword``; without one by
+                  feedback, then newest first.
+                - ``recent``: newest first.
+                - ``keyword``: by the words shared with the query (BM25).
+                - ``semantic``: by meaning, with the embedder.
+                - ``hybrid``: both rankings fused.
+                - ``temporal``: the best matches of the query, newest first.
+                - ``graph``: ``keyword`` with the names that the memory's graph relates to those in the query.
+            folded: fold the topic in this process instead of reading the view: laser-sdk's answer, which needs no
+                view. With a query it gives items that have any of its words, and it ranks by feedback, then time.
+
+        Raises:
+            UnsupportedError: the strategy needs an embedder or a graph, and the memory has none.
+        """
+        if query is not None and semantic is not None:
+            raise InvalidError("semantic: is another name for query; give one of them", argument="semantic")
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        text = check_query(semantic if query is None else query)
+        if self._backend == "vector" and strategy == "auto" and text is not None:
+            strategy = "semantic"
+        folded = folded or self._backend == "log"
+        return await self._recalling.recall(owner, text, check_limit(limit), strategy, folded)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_MEMORY_RESULTS,
+        folded: bool = False,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> list[MemoryItem]:
+        """Items by the words that they share with a query, best first. It needs no embedder.
+
+        Args: as in ``recall``.
+        """
+        return await self.recall(
+            query,
+            limit=limit,
+            strategy="keyword",
+            folded=folded,
+            conversation=conversation,
+            agent=agent,
+            user=user,
+            application=application,
+        )
+
+    async def block(
+        self,
+        token_budget: int | None = None,
+        *,
+        query: str | None = None,
+        limit: int = DEFAULT_MEMORY_RESULTS,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> str:
+        """What ``recall`` gives, as one text for a prompt: the items' texts with blank lines between them.
+
+        Args:
+            token_budget: tokens that the texts may cost, by the default estimate. The first item is always there; from
+                the first one on that does not fit the rest is left out, and a last line says how many.
+        """
+        budget = check_budget(token_budget)
+        items = await self.recall(
+            query, limit=limit, conversation=conversation, agent=agent, user=user, application=application
+        )
+        return memory_block(items, budget)
+
+    async def get(self, id: str) -> MemoryItem | None:
+        """An item by its id; ``None`` where it is absent, forgotten or over."""
+        return await self._recalling.get(read_owner(self._namespace), check_item_id(id, "id"))
+
+    async def improve(
+        self,
+        id: str,
+        weight: float,
+        *,
+        note: str | None = None,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> str:
+        """Gives feedback on an item: recalls rank it higher, or lower, from then on. Feedback adds up.
+
+        Args:
+            id: the item's. weight: positive to promote, negative to demote; 2 doubles a score, -2 halves it.
+            note: the reason, 1 to 255 bytes.
+            conversation: count it only for an item that was remembered in this conversation.
+
+        Returns:
+            The id of the feedback's record.
+        """
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        if note is not None:
+            check_text(note, "note", _MAX_NOTE_BYTES)
+        return await self._writer.improve(owner, check_item_id(id, "id"), check_weight(weight), note)
+
+    async def forget(
+        self,
+        id: str,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> None:
+        """Forgets an item, for good. Forgetting what is not there is no error.
+
+        Args:
+            conversation: only where it was remembered in this conversation.
+        """
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        await self._writer.forget(owner, check_item_id(id, "id"))
+
+    async def clear(
+        self,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> int:
+        """Forgets every item of a scope: exactly those that name all that is given here.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            InvalidError: nothing is given; a whole namespace is never cleared by an omission.
+        """
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        if (conversation, agent, user, application) == (None, None, None, None):
+            raise InvalidError(
+                "clear: name a conversation, agent, user or application; a whole namespace goes item by item",
+                argument="conversation",
+            )
+        return await self._writer.clear(owner, self._clock)
+
+    async def consolidate(
+        self,
+        max_items: int,
+        *,
+        summarizer: Summarize | None = None,
+        prune_summarized: bool = False,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> ConsolidationReport:
+        """Keeps the newest items of a scope and forgets the rest, perhaps with a summary of its messages first.
+
+        Args:
+            max_items: how many stay, from 0. Durable items and facts with a key stay anyway and do not count.
+            summarizer: from the bodies of all ``message`` items, newest first, to the summary's; sync or async. A
+                summary that is empty or blank, or an error, leaves everything as it is.
+            prune_summarized: the messages that went into the summary go first.
+        """
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        check_limit(max_items, "max_items")
+        return await consolidate(
+            self._source, self._writer, owner, max_items, summarizer, prune_summarized, self._clock.now_micros()
+        )
+
+    def facts(self, *, tenant: str | None = None, customer: str | None = None, session: str | None = None) -> FactCell:
+        """The facts of a customer of a tenant, of a tenant, or of a session: the first of these that is named.
+
+        Args:
+            tenant, customer: names of 1 to 255 bytes. session: a conversation id.
+        """
+        names = read_owner(self._namespace, user=customer, application=tenant)
+        where = None if session is None else parse_conversation_id(session)
+        return FactCell(self._source, cell_of(self._namespace, names.app, names.user, where), self._clock)
+
+    async def sweep(self) -> int:
+        """Forgets every fact of the namespace whose time is over. Returns how many values there were."""
+        return await self._writer.sweep(self._namespace, self._clock.now_micros())
+
+    async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
+        """Folds the read view anew from the topic's start. Returns how many raw records were read."""
+        return await self._source.rebuild(progress)
+
+    def __repr__(self) -> str:
+        return f"Memory({self._name!r})"

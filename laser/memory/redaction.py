@@ -1,0 +1,58 @@
+"""Taking recognised secrets out of a text before it leaves for somebody else."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["redact"]
+
+_MARK: Final = "[redacted]"
+
+# Whole secrets, by the form that their issuer gives them.
+_WHOLE: Final = re.compile(
+    r"""
+      -----BEGIN[ ](?:[A-Z0-9]+[ ])*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ](?:[A-Z0-9]+[ ])*PRIVATE[ ]KEY-----|\Z)
+    | \beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*     # JSON web tokens
+    | \b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}         # OpenAI, Anthropic, Stripe
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,}     # GitHub
+    | \bglpat-[A-Za-z0-9_-]{16,}                                        # GitLab
+    | \bxox[abeoprs]-[A-Za-z0-9-]{10,}                                  # Slack
+    | \b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b                      # AWS
+    | \bAIza[A-Za-z0-9_-]{30,}                                          # Google
+    | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{30,} | \bhf_[A-Za-z0-9]{20,}
+    """,
+    re.VERBOSE,
+)
+# Values that stand behind a telling name, or between a user's name and a host.
+_NAMED: Final = re.compile(
+    r"""
+    (?P<head>
+        \b(?:[A-Za-z0-9]+[_-])*
+        (?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)
+        ["']?\s*(?:[:=]|\bis\b)\s*
+      | \b(?:authorization["']?\s*[:=]\s*["']?)?(?:bearer|basic)\s+
+      | \b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,256}:
+    )
+    (?:"[^"\n]{1,4096}" | '[^'\n]{1,4096}' | [^\s,;"'<>@]{4,4096})
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_CARD: Final = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])")
+
+
+def redact(text: str) -> str:
+    """The text with recognised secrets replaced: keys and tokens by their issuers' forms, private keys, what is given
+    as a password, secret or token, credentials in URLs, and payment card numbers.
+
+    It cannot recognise every secret.
+    """
+    text = _WHOLE.sub(_MARK, text)
+    text = _NAMED.sub(lambda match: match["head"] + _MARK, text)
+    return _CARD.sub(lambda match: _MARK if _is_card(match[0]) else match[0], text)
+
+
+def _is_card(text: str) -> bool:
+    digits = [int(char) for char in text if char.isdigit()]
+    doubled = [2 * digit - 9 * (digit > 4) if place % 2 else digit for place, digit in enumerate(reversed(digits))]
+    return len(set(digits)) > 1 and sum(doubled) % 10 == 0
