@@ -55,7 +55,7 @@ def readme_text(results: Sequence[Result]) -> str:
         parts.append(_table(["on one machine, without a server", "laser", "openai-agents", "langgraph"], rows))
     rows = [
         [f"{line.title}, {where}", *(_figure(line, side) for side in (LASER_MEMORY, LASER, LASER_POWER))]
-        for engine, where in (("iggy", "on one Iggy server"), ("embedded", "on one machine"))
+        for engine, where in (("iggy", "on one Iggy server"), ("embedded", "without a server"))
         for line in _chosen(lines, engine, _BY_DURABILITY)
     ]
     if rows:
