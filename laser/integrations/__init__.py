@@ -1,0 +1,1 @@
+"""Parts that need packages which laser itself does without, each behind an extra of its own."""
