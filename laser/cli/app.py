@@ -11,6 +11,7 @@ from laser.cli.append import append
 from laser.cli.bootstrap import bootstrap
 from laser.cli.checkpoint import checkpoint
 from laser.cli.fetch import fetch
+from laser.cli.graph import graphs
 from laser.cli.import_ import import_transcript
 from laser.cli.serve_info import serve_info
 from laser.cli.session import sessions
@@ -43,6 +44,7 @@ app.command("import")(import_transcript)
 app.command("serve-info")(serve_info)
 app.add_typer(snapshots, name="snapshot")
 app.add_typer(sessions, name="session")
+app.add_typer(graphs, name="graph")
 
 
 def _print_version(wanted: bool) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "print_message",
     "print_skipped",
     "retention_text",
+    "stretch_text",
 ]
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -103,6 +104,20 @@ def print_skipped(skipped: Iterable[ls.SkippedRecord]) -> None:
 def moment_text(micros: int | None) -> str:
     """A time for people, in UTC."""
     return "-" if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}Z"
+
+
+def stretch_text(start: int | None, end: int | None) -> str:
+    """A stretch of time for people; nothing for one without bounds."""
+    if start is None and end is None:
+        return ""
+    return f"{'' if start is None else _far_text(start)} … {'' if end is None else _far_text(end)}".strip()
+
+
+def _far_text(micros: int) -> str:
+    try:
+        return moment_text(micros)
+    except (OverflowError, ValueError):
+        return f"{micros} µs"
 
 
 def retention_text(retention: ls.TopicRetention | None) -> str:

@@ -147,11 +147,13 @@ class Graph:
         read_source(source)
         view = await self._fold.view()
         known = await view.stretches(self._name, [edge.id], as_of=None, now=None)
-        fact = EdgeFact(edge.source, edge.type, edge.target, None if known else edge.weight, start, end)
+        facts = [EdgeFact(edge.source, edge.type, edge.target, None if known else edge.weight, start, end)]
         if known and start is None and end is None:
             holding = await view.stretches(self._name, [edge.id], as_of=None, now=self._now())
-            fact = _same(holding[-1]) if holding else _open(edge, None, new=False)
-        await self._write(read_nodes(nodes), [fact], source)
+            facts = [_same(holding[-1]) if holding else _open(edge, None, new=False)]
+            if holding and source is None and self._conversation is None:
+                facts = []  # nothing is new, and who said it before is worth more than nobody
+        await self._write(read_nodes(nodes), facts, source)
         return edge.id
 
     async def unlink(

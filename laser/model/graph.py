@@ -49,7 +49,9 @@ class GraphSource(msgspec.Struct, frozen=True, gc=False):
 
 
 class GraphAssertion(msgspec.Struct, frozen=True, gc=False):
-    """The newest record of the graph's topic that says something about a node or an edge.
+    """The newest record of the graph's topic that says something about a stretch of an edge, or about a node.
+
+    Of a node, the newest that names a conversation or a source, where one does.
 
     Attributes:
         timestamp_micros: the broker's time, microseconds since 1970 UTC. partition, offset: where the record is.

@@ -31,6 +31,7 @@ from laser.wire.batches import select_records
 from laser.wire.blocks import decode_block
 from laser.wire.cbor import decode_cbor
 from laser.wire.envelope import decode_envelope
+from laser.wire.graph import decode_graph
 from laser.wire.provenance import decode_provenance
 from laser.wire.snapshot import decode_snapshot
 from laser.wire.state_json import decode_state
@@ -76,6 +77,12 @@ def _record(data: bytes) -> object:
     return decode_record(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]), _TOPIC)
 
 
+def _graph(data: bytes) -> object:
+    """A graph record: the first byte says how much of the rest is its header block."""
+    cut = 1 + (data[0] if data else 0)
+    return decode_graph(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]))
+
+
 def _url(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
     kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url}
@@ -104,6 +111,7 @@ TARGETS: Final[dict[str, Target]] = {
     "manifest": Target(decode_manifest, (CodecError,)),
     "raw_page": Target(_raw_page, (CodecError,)),
     "record": Target(_record),
+    "graph": Target(_graph, (CodecError,)),
     "url": Target(_url, (ConfigError, InvalidError)),
     "chat": Target(chat_facts),
     "transcripts": Target(_transcripts, (InvalidError,)),
