@@ -40,6 +40,14 @@ TESTED = {
     "MAX_SCAN_BYTES": "laser/testing/kv_cases/scanning.py::test_a_page_of_large_values_ends_early",
     "MAX_KV_TTL_MICROS": "tests/test_limits.py::test_times_to_live",
     "MAX_LABEL_BYTES": "tests/test_limits.py::test_labels",
+    "MAX_GRAPH_NAME_BYTES": "tests/graph/test_limits.py::test_names",
+    "MAX_GRAPH_LABEL_BYTES": "tests/graph/test_limits.py::test_texts",
+    "MAX_GRAPH_VALUE_BYTES": "tests/graph/test_limits.py::test_texts",
+    "MAX_GRAPH_ATTRIBUTES_BYTES": "tests/graph/test_limits.py::test_attributes",
+    "MAX_GRAPH_WRITE": "tests/graph/test_limits.py::test_one_write",
+    "MAX_GRAPH_DEPTH": "tests/graph/test_limits.py::test_depth",
+    "MAX_GRAPH_RESULTS": "tests/graph/test_limits.py::test_results",
+    "MAX_GRAPH_EDGES": "tests/graph/test_limits.py::test_edges_of_a_walk",
     "DEFAULT_CACHE_BYTES": "tests/context/cache/test_cached_equals_uncached.py::test_random_histories",
 }
 
