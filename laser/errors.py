@@ -14,6 +14,7 @@
     ├── UnsupportedError        this engine, server or event loop cannot do it
     ├── ConfigError             a URL or setting is wrong
     ├── ConflictError           a compare-and-set was lost to another writer
+    │   └── BusyError               something else is under way that keeps this from being done now
     ├── RetentionGapError       retention removed records that were asked for
     ├── ClosedError             the client, scope or session was closed
     ├── StorageError            a local store failed: full disk, damaged file
@@ -36,6 +37,7 @@ __all__ = [
     "AppendIndeterminateError",
     "AuthenticationError",
     "BudgetError",
+    "BusyError",
     "ClosedError",
     "CodecError",
     "ConfigError",
@@ -138,6 +140,12 @@ class ConfigError(LaserError, ValueError):
 
 class ConflictError(LaserError):
     """Another writer moved first; read again and decide anew."""
+
+
+class BusyError(ConflictError):
+    """A run, a turn or a compaction is under way that keeps this from being done now."""
+
+    retryable = True
 
 
 class StaleCheckpointError(InvalidError):

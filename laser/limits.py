@@ -103,3 +103,15 @@ DEFAULT_MEMORY_RESULTS: Final = 50
 
 MAX_FACT_KEY_BYTES: Final = 128
 """UTF-8 bytes of a fact's key."""
+
+MAX_ENTRY_BYTES: Final = 1_048_576
+"""Bytes of an entry of an active context that stand in its event; larger ones are kept as content."""
+
+MAX_ENTRY_KEY_BYTES: Final = 255
+"""UTF-8 bytes of an entry's key, call id and other names."""
+
+MAX_ENTRY_PREVIEW_BYTES: Final = 1_024
+"""UTF-8 bytes of an entry's preview."""
+
+MAX_SUPERSEDED_VERSIONS: Final = 5
+"""Superseded versions of a catalog that an active context keeps beside the current one."""

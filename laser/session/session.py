@@ -16,6 +16,10 @@ from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
+from laser.session.active.active import ActiveContext
+from laser.session.active.entries import NewEntry
+from laser.session.active.reading import ActiveLog
+from laser.session.active.turns import Run
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
 from laser.session.scope import ContextScope
@@ -42,6 +46,20 @@ class Session:
         self.id = session_id
         self.parent = parent
         self.root = root
+        self._active = ActiveLog(laser, self.scope(), agent)
+
+    @property
+    def active(self) -> ActiveContext:
+        """What the next model call of the session will consume, as distinct from what happened."""
+        return ActiveContext(self._active)
+
+    def run(self, inputs: Sequence[NewEntry] = ()) -> Run:
+        """Work on one request, with ``async with``: ``run.turn()`` freezes the context for a model call.
+
+        Args:
+            inputs: entries that the run begins with.
+        """
+        return Run(self._active, inputs)
 
     def scope(self) -> ContextScope:
         """The scope of the session's conversation. Its appends carry the session's parent and root."""

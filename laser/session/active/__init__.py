@@ -1,0 +1,1 @@
+"""The active context of a session."""

@@ -1,0 +1,160 @@
+"""Entries of an active context: what the next model call will consume."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from laser.errors import InvalidError, LimitError
+from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW_BYTES
+from laser.model.content import ContentRef
+
+__all__ = ["ENTRY_KINDS", "PROTECTED_KINDS", "ContextEntry", "EntryKind", "NewEntry", "check_entry"]
+
+EntryKind = Literal[
+    "instruction",
+    "user",
+    "assistant",
+    "reasoning",
+    "tool_call",
+    "tool_result",
+    "catalog",
+    "skill",
+    "summary",
+    "compaction",
+]
+
+ENTRY_KINDS: Final[tuple[EntryKind, ...]] = (
+    "instruction",
+    "user",
+    "assistant",
+    "reasoning",
+    "tool_call",
+    "tool_result",
+    "catalog",
+    "skill",
+    "summary",
+    "compaction",
+)
+
+PROTECTED_KINDS: Final = frozenset({"instruction", "skill"})
+"""Kinds that no compaction removes. Of catalogs the current version of each key stays too."""
+
+
+class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry to add.
+
+    Attributes:
+        kind: what it is to the conversation, whatever the provider calls it.
+        payload: the provider's own bytes, or text as UTF-8; ``None`` when ``ref`` says where they are.
+        ref: content that holds the bytes, for what is too large to stand in an event.
+        key: an entry with a key takes the place of the earlier one; a ``catalog`` is appended and supersedes it.
+        call_id: of a ``tool_call``, and of the ``tool_result`` that answers it.
+        api: the API kind whose native shape the payload has; ``None`` for plain text.
+        tokens: what it is estimated to cost; ``None`` unknown.
+        source: who put it there, such as ``run`` or ``refresh``. run: the run that it goes with.
+        origin: for people, such as ``user:ann``; it authorises nothing.
+        provenance: the digest of what it was made from, such as the audio of a transcript.
+        preview: a few words for an inspector; never sent to a model.
+    """
+
+    kind: EntryKind
+    payload: bytes | None = None
+    ref: ContentRef | None = None
+    key: str | None = None
+    call_id: str | None = None
+    api: str | None = None
+    tokens: int | None = None
+    source: str | None = None
+    run: str | None = None
+    origin: str | None = None
+    provenance: str | None = None
+    preview: str | None = None
+
+
+class ContextEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry of an active context.
+
+    Attributes:
+        id: its number in the session; never used again. revision: that it came in with.
+        entry: what was added. supersedes: of a catalog, the id of the version before it.
+        superseded: a later version of its key has come.
+        consumed: a turn has begun since it came.
+    """
+
+    id: int
+    revision: int
+    entry: NewEntry
+    supersedes: int | None = None
+    superseded: bool = False
+    consumed: bool = False
+
+    @property
+    def kind(self) -> EntryKind:
+        """What it is to the conversation."""
+        return self.entry.kind
+
+    @property
+    def text(self) -> str:
+        """The payload as UTF-8 text; bytes that are not UTF-8 become U+FFFD."""
+        return (self.entry.payload or b"").decode("utf-8", "replace")
+
+
+def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
+    """An entry whose parts fit together.
+
+    Raises:
+        InvalidError, LimitError: they do not.
+    """
+    if not isinstance(entry, NewEntry):
+        raise InvalidError(f"{argument}: expected a NewEntry, got {type(entry).__name__}", argument=argument)
+    if entry.kind not in ENTRY_KINDS:
+        raise InvalidError(
+            f"{argument}: kind {entry.kind!r:.40} is not one of {', '.join(ENTRY_KINDS)}", argument=argument
+        )
+    if (entry.payload is None) == (entry.ref is None):
+        raise InvalidError(f"{argument}: give either a payload or a ref", argument=argument)
+    if entry.kind == "instruction" and entry.key is None:
+        raise InvalidError(f"{argument}: an instruction needs a key: instructions are ordered by it", argument=argument)
+    if entry.kind == "catalog" and entry.key is None:
+        raise InvalidError(
+            f"{argument}: a catalog needs a key: its next version supersedes it by it", argument=argument
+        )
+    if entry.kind in ("tool_call", "tool_result") and not entry.call_id:
+        raise InvalidError(f"{argument}: a {entry.kind} needs the call_id that pairs it", argument=argument)
+    if entry.tokens is not None and (type(entry.tokens) is not int or entry.tokens < 0):
+        raise InvalidError(f"{argument}: tokens {entry.tokens!r:.40} is not a whole number from 0", argument=argument)
+    _check_size(entry.payload, MAX_ENTRY_BYTES, argument, "payload", "; keep it as content and give its ref")
+    for name in ("key", "call_id", "api", "source", "run", "origin", "provenance"):
+        _check_text(getattr(entry, name), MAX_ENTRY_KEY_BYTES, argument, name)
+    _check_text(entry.preview, MAX_ENTRY_PREVIEW_BYTES, argument, "preview")
+    return entry
+
+
+def _check_text(value: str | None, limit: int, argument: str, name: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value:
+        raise InvalidError(f"{argument}: {name} is not text with something in it", argument=argument)
+    try:
+        data = value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidError(
+            f"{argument}: {name} holds a lone surrogate, which UTF-8 cannot", argument=argument
+        ) from error
+    _check_size(data, limit, argument, name, "")
+
+
+def _check_size(data: bytes | None, limit: int, argument: str, name: str, advice: str) -> None:
+    if data is None:
+        return
+    if not isinstance(data, bytes):
+        raise InvalidError(f"{argument}: {name} is {type(data).__name__}, not bytes", argument=argument)
+    if len(data) > limit:
+        raise LimitError(
+            f"{argument}: {name} has {len(data)} bytes, allowed are {limit}{advice}",
+            argument=argument,
+            size=len(data),
+            limit=limit,
+        )

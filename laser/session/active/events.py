@@ -1,0 +1,173 @@
+"""Events that change an active context, as records on the topic ``agent.active``."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from laser.errors import CodecError
+from laser.session.active.entries import NewEntry
+
+__all__ = [
+    "ACTIVE_TOPIC",
+    "Add",
+    "CompactionCommitted",
+    "CompactionFailed",
+    "CompactionMode",
+    "CompactionRequested",
+    "Edit",
+    "Edited",
+    "Event",
+    "Remove",
+    "Replace",
+    "RunFinished",
+    "RunStarted",
+    "Steered",
+    "TurnFinished",
+    "TurnStarted",
+    "decode_active",
+    "encode_active",
+]
+
+ACTIVE_TOPIC: Final = "agent.active"
+
+CompactionMode = Literal["provider_triggered", "provider_standalone", "strategy"]
+
+
+class Add(msgspec.Struct, frozen=True, tag="add", omit_defaults=True):
+    """Appends an entry; one with a key takes the earlier one's place, a catalog supersedes it."""
+
+    entry: NewEntry
+
+
+class Remove(msgspec.Struct, frozen=True, tag="remove"):
+    """Removes an entry."""
+
+    id: int
+
+
+class Replace(msgspec.Struct, frozen=True, tag="replace"):
+    """Puts an entry in another one's place."""
+
+    id: int
+    entry: NewEntry
+
+
+Edit = Add | Remove | Replace
+
+
+class Edited(msgspec.Struct, frozen=True, tag="edited", omit_defaults=True):
+    """Edits, all or none, of a context as of a revision."""
+
+    seen: int
+    edits: tuple[Edit, ...]
+
+
+class RunStarted(msgspec.Struct, frozen=True, tag="run_started", omit_defaults=True):
+    """A run began, with its inputs."""
+
+    run: str
+    inputs: tuple[NewEntry, ...] = ()
+
+
+class Steered(msgspec.Struct, frozen=True, tag="steered"):
+    """Input that came meanwhile; it enters the context with the next turn."""
+
+    entry: NewEntry
+
+
+class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+    """A turn began: what was steered enters, and the revision is frozen for it."""
+
+    run: str
+    turn: str
+
+
+class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished", omit_defaults=True):
+    """A turn ended with what the model gave.
+
+    Attributes:
+        outputs: entries that the next turn will see. usage: tokens as the provider counted them, by name.
+        complete: ``False`` for a call that failed or was cut off; its outputs are kept, but enter no context.
+    """
+
+    run: str
+    turn: str
+    outputs: tuple[NewEntry, ...] = ()
+    usage: dict[str, int] = {}
+    complete: bool = True
+
+
+class RunFinished(msgspec.Struct, frozen=True, tag="run_finished", omit_defaults=True):
+    """A run ended; entries that go with it leave the context.
+
+    Attributes:
+        state: ``ended``, ``failed`` or ``cancelled``. output: what it answered in the end, kept apart from the context.
+    """
+
+    run: str
+    state: Literal["ended", "failed", "cancelled"]
+    output: NewEntry | None = None
+
+
+class CompactionRequested(msgspec.Struct, frozen=True, tag="compaction_requested"):
+    """Somebody sets about compacting a context as of a revision."""
+
+    request: str
+    seen: int
+    mode: CompactionMode
+
+
+class CompactionCommitted(msgspec.Struct, frozen=True, tag="compaction_committed", omit_defaults=True):
+    """Entries were replaced by a smaller account of them.
+
+    Attributes:
+        removed: ids of the entries that it stands for. entries: the account, in the place of the first of them.
+    """
+
+    request: str
+    seen: int
+    removed: tuple[int, ...]
+    entries: tuple[NewEntry, ...]
+
+
+class CompactionFailed(msgspec.Struct, frozen=True, tag="compaction_failed", omit_defaults=True):
+    """A compaction was given up; the context is as it was."""
+
+    request: str
+    reason: str = ""
+
+
+Event = (
+    Edited
+    | RunStarted
+    | Steered
+    | TurnStarted
+    | TurnFinished
+    | RunFinished
+    | CompactionRequested
+    | CompactionCommitted
+    | CompactionFailed
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
+
+
+def encode_active(event: Event) -> bytes:
+    """The JSON bytes of an event; bytes in it are base64."""
+    return _encoder.encode(event)
+
+
+def decode_active(payload: bytes) -> Event:
+    """The event in a payload.
+
+    Raises:
+        CodecError: it is none.
+    """
+    try:
+        event: Event = _decoder.decode(payload)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CodecError(f"active context: {str(error)[:200]}") from error
+    return event

@@ -1,0 +1,142 @@
+"""Runs and turns: a turn freezes what the model sees, and gives back what the model answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Literal
+
+import anyio
+
+from laser.errors import ClosedError, InvalidError
+from laser.model.ids import new_conversation_id
+from laser.session.active.active import settle
+from laser.session.active.entries import NewEntry, check_entry
+from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
+from laser.session.active.reading import ActiveLog
+from laser.session.active.state import ActiveState
+
+__all__ = ["Run", "Turn"]
+
+_LAST_WORD_SECONDS: Final = 5.0
+
+
+class Turn:
+    """One model call. ``Run.turn`` makes it.
+
+    Attributes:
+        id, run: names. context: what the call consumes: frozen, whatever happens to the active context meanwhile.
+    """
+
+    def __init__(self, log: ActiveLog, run: str, turn: str, context: ActiveState) -> None:
+        self._log = log
+        self._finished = False
+        self.id = turn
+        self.run = run
+        self.context = context
+
+    async def finish(self, outputs: Sequence[NewEntry] = (), usage: Mapping[str, int] | None = None) -> ActiveState:
+        """Ends the turn with what the model gave.
+
+        Args:
+            outputs: entries for the next turn: the native items, and the results of tools that were called.
+            usage: tokens as the provider counted them, by name; what is not known is left out.
+
+        Raises:
+            ConflictError: the turn is not under way any more; nothing was changed.
+        """
+        for place, entry in enumerate(outputs):
+            check_entry(entry, f"outputs[{place}]")
+        return await self._end(outputs, usage, complete=True)
+
+    async def fail(self, outputs: Sequence[NewEntry] = ()) -> ActiveState:
+        """Ends a turn whose call failed or was cut off. What came of it enters no context."""
+        return await self._end(outputs, None, complete=False)
+
+    async def _end(
+        self, outputs: Sequence[NewEntry], usage: Mapping[str, int] | None, *, complete: bool
+    ) -> ActiveState:
+        if self._finished:
+            raise ClosedError(f"turn {self.id} was finished already")
+        counts = dict(usage or {})
+        for name, count in counts.items():
+            if not isinstance(name, str) or type(count) is not int or count < 0:
+                raise InvalidError(f"usage: {name!r:.40} is {count!r:.40}, not a count of tokens", argument="usage")
+        event = TurnFinished(self.run, self.id, tuple(outputs), counts, complete)
+        state = await settle(self._log, event)
+        self._finished = True
+        return state
+
+    def __repr__(self) -> str:
+        return f"Turn({self.id!r}, revision={self.context.revision})"
+
+
+class Run:
+    """Work on one request of a user: one turn or more. ``Session.run`` makes it; use it with ``async with``.
+
+    Left by an exception it finishes as ``failed``, cancelled as ``cancelled``, else as ``ended``.
+    """
+
+    def __init__(self, log: ActiveLog, inputs: Sequence[NewEntry]) -> None:
+        for place, entry in enumerate(inputs):
+            check_entry(entry, f"inputs[{place}]")
+        self._log = log
+        self._inputs = tuple(inputs)
+        self._finished = False
+        self.id = new_conversation_id()
+
+    async def start(self) -> ActiveState:
+        """Begins the run.
+
+        Raises:
+            BusyError: another run or a compaction is under way.
+        """
+        return await settle(self._log, RunStarted(self.id, self._inputs))
+
+    async def turn(self) -> Turn:
+        """Begins a turn: what was steered meanwhile enters, and the context is frozen for it.
+
+        Raises:
+            BusyError: another turn is under way. NotFoundError: the run is not under way.
+        """
+        turn = new_conversation_id()
+        state = await settle(self._log, TurnStarted(self.id, turn))
+        return Turn(self._log, self.id, turn, state)
+
+    async def finish(
+        self, output: NewEntry | None = None, state: Literal["ended", "failed", "cancelled"] = "ended"
+    ) -> ActiveState:
+        """Ends the run. Entries that go with it leave the context.
+
+        Args:
+            output: what it answered in the end; it is kept whole, whatever the context holds of it later.
+        """
+        if output is not None:
+            check_entry(output, "output")
+        found = await settle(self._log, RunFinished(self.id, state, output))
+        self._finished = True
+        return found
+
+    async def __aenter__(self) -> Run:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._finished:
+            return
+        if kind is None:
+            await self.finish()
+        elif issubclass(kind, Exception):
+            await self.finish(state="failed")
+        else:
+            await self._cancelled()
+
+    async def _cancelled(self) -> None:
+        # The log must learn of it although the task may not wait any more; it may not wait for ever either.
+        with anyio.move_on_after(_LAST_WORD_SECONDS, shield=True):
+            await self.finish(state="cancelled")
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r})"
