@@ -18,6 +18,12 @@ SAID = {
         "chain(last_n(4),tool_pairs): ['assistant', 'user']",
         "chain(custom,token_budget(60),tool_pairs): ['assistant']",
     ],
+    "graph.py": [
+        "Alice works at ['Globex']",
+        "before, at ['Acme']",
+        "people in Oslo: ['Bob']",
+        "Alice -works_at-> Globex, said in ticket-7341: True",
+    ],
     "several_processes.py": [
         "exit codes: [0, 0, 0]",
         "planner: 50 messages, in order: True",

@@ -46,6 +46,7 @@ def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "['hello', 'step one', 'step two'] ()" in said
     assert "\n2\n1\n" in said
     assert "['and in Rome?']" in said
+    assert "['Globex']\n['Acme']\n['Alice']\n" in said
     assert "no.such.topic False" in said
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
 import laser as ls
@@ -71,3 +71,27 @@ async def folds(ctx: ls.ContextScope) -> None:
         return total + len(message.payload)
 
     assert_type(await ctx.state([ls.AgentTopic.Sessions], 0, tally, full=True), int)
+
+
+async def relates(laser: ls.Laser, ctx: ls.ContextScope) -> None:
+    graph = ctx.graph("people")
+    assert_type(graph, ls.Graph)
+    assert_type(laser.graph("people"), ls.Graph)
+    alice = ls.Node("Person", "Alice", {"age": 30})
+    edge = ls.Edge.between(alice, "knows", "Person:Bob", valid_from=datetime.now(UTC), valid_to=None)
+    assert_type(edge.valid_from, int | None)
+    await graph.upsert([alice, "Person:Bob"], [edge], source=(await ctx.fetch())[0])
+    assert_type(await graph.link(alice, "knows", "Person:Bob"), str)
+    assert_type(await graph.unlink(alice, "knows", "Person:Bob"), bool)
+    assert_type(await graph.relink(alice, "knows", "Person:Bob", at=5), int)
+    assert_type(await graph.node(alice.id), ls.Node | None)
+    assert_type(await graph.find("Person"), list[ls.Node])
+    hits = await graph.neighbors(alice, "both", depth=2)
+    assert_type(hits, list[ls.GraphHit])
+    assert_type(hits[0].edge.asserted, ls.GraphAssertion | None)
+    hops = ["knows", ls.Hop("knows", "in", label="Person")]
+    assert_type(await graph.traverse(alice, hops), list[ls.Node])
+    assert_type(await graph.traverse([alice], hops, returns="edges"), list[ls.Edge])
+    assert_type(await graph.traverse(alice.id, hops, returns="paths"), list[ls.GraphPath])
+    assert_type(await graph.traverse(alice, hops, returns="triplets"), list[ls.Triplet])
+    assert_type(await graph.export(), ls.GraphExport)
