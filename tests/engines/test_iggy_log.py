@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import math
 import multiprocessing
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import urllib.request
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -137,6 +139,23 @@ async def test_a_busy_partition_settles_on_one_connection(iggy: OpenIggy, stream
         for number in range(300, 600):
             done = await log.append(stream_name, "events", [_record()], key="key")
             assert done.offsets == (number,)
+
+
+async def test_a_closed_log_holds_no_connection_open(iggy: OpenIggy, stream_name: str) -> None:
+    async with _open(iggy.url) as log:
+        await log.ensure_topic(stream_name, "events", TopicConfig(2))
+        # One partition settles on a connection, the other one is still being measured.
+        for _ in range(300):
+            await log.append(stream_name, "events", [_record()], key="key")
+        for number in range(80):
+            await log.append(stream_name, "events", [_record()], key=f"key-{number}")
+        links = [weakref.ref(link) for link in log._links.all]
+        assert len(links) == 3
+    # The log itself is still here, as it is in the program of a user who keeps a closed client in a variable.
+    gc.collect()
+    assert [link() for link in links] == [None] * 3
+    with pytest.raises(ClosedError):
+        await log.topics(stream_name)
 
 
 # ------------------------------------------------------------------------------------------------------ names

@@ -9,6 +9,7 @@ each connection, and then stays with the one that answered soonest.
 from __future__ import annotations
 
 from typing import Final
+from weakref import WeakKeyDictionary, ref
 
 from laser.engines.iggy.errors import Target
 from laser.engines.iggy.link import Link
@@ -24,22 +25,25 @@ _MOST: Final = 1_024
 
 
 class Lane:
-    """One partition's way to the server."""
+    """One partition's way to the server.
+
+    It holds no connection: one that broke, or whose log was closed, is gone as soon as nobody uses it any more.
+    """
 
     __slots__ = ("_appends", "_best", "_samples", "measuring")
 
     def __init__(self) -> None:
         self.measuring = False
         self._appends = 0
-        self._best: Link | None = None
-        self._samples: dict[Link, list[float]] = {}
+        self._best: ref[Link] | None = None
+        self._samples: WeakKeyDictionary[Link, list[float]] = WeakKeyDictionary()
 
     def choose(self, links: Links) -> Link | None:
         """An idle connection for the next append, ``None`` when there is none."""
         self._appends += 1
-        best = self._best
-        if best is not None:
-            if self._appends < _AGAIN and best in links.all:
+        if self._best is not None:
+            best = self._best()
+            if best is not None and self._appends < _AGAIN and best in links.all:
                 return best if not best.busy else links.idle()
             self._best = None
             self._appends = 0
@@ -59,7 +63,7 @@ class Lane:
         samples = self._samples.setdefault(link, [])
         samples.append(seconds)
         if len(samples) >= _SAMPLES and all(len(self._samples.get(other, ())) >= _SAMPLES for other in links.all):
-            self._best = min(links.all, key=self._typical)
+            self._best = ref(min(links.all, key=self._typical))
             self.measuring = False
 
     def _count(self, link: Link) -> int:

@@ -47,7 +47,7 @@ class Link:
         busy: calls under way. doubt_until: until when answers are checked, in the loop's time; see ``in_doubt``.
     """
 
-    __slots__ = ("address", "busy", "client", "clustered", "doubt_until")
+    __slots__ = ("__weakref__", "address", "busy", "client", "clustered", "doubt_until")
 
     def __init__(self, client: IggyClient, address: str, clustered: bool, now: float) -> None:
         self.client = client
