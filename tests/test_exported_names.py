@@ -34,7 +34,9 @@ def _documented() -> Iterator[tuple[str, object]]:
     for name, value in PUBLIC.items():
         if inspect.isclass(value):
             yield name, value
-            for member, held in vars(value).items():
+            # With what it inherits from a part of its own, such as the topics of a client.
+            parts = [part for part in value.__mro__ if part.__module__.startswith("laser.")]
+            for member, held in ((name, held) for part in parts for name, held in vars(part).items()):
                 plain = held.__func__ if isinstance(held, staticmethod | classmethod) else held
                 if not member.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property)):
                     yield f"{name}.{member}", plain
