@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
 
 from laser.errors import BudgetError, InvalidError
 from laser.model.messages import ContextMessage
-from laser.ports.estimator import TokenEstimator, estimate_tokens
+from laser.ports.estimator import TokenEstimator, message_tokens
 
 __all__ = ["Chain", "ContextPolicy", "LastN", "PolicyLike", "RoleFilter", "Selection", "TokenBudget", "as_policy"]
 
@@ -104,7 +104,7 @@ class TokenBudget:
         self.max_tokens = check_budget(max_tokens, "max_tokens")
         if estimator is not None and not callable(estimator):
             raise InvalidError("estimator: expected a function from a message to its tokens", argument="estimator")
-        self._estimator = _estimate if estimator is None else estimator
+        self._estimator = message_tokens if estimator is None else estimator
 
     @property
     def name(self) -> str:
@@ -135,10 +135,6 @@ class TokenBudget:
 
     def __repr__(self) -> str:
         return f"TokenBudget({self.max_tokens})"
-
-
-def _estimate(message: ContextMessage) -> int:
-    return estimate_tokens(message.payload)
 
 
 class RoleFilter:
@@ -232,7 +228,9 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
     # A class has the attributes of its instances, so LastN would pass where LastN(20) is meant.
     if not isinstance(policy, type):
         # To ask the protocol takes longer than all else that a fetch does with its policy.
-        if type(policy) is LastN or isinstance(policy, ContextPolicy):
+        if type(policy) is LastN:
+            return cast("LastN", policy)
+        if isinstance(policy, ContextPolicy):
             return policy
         if callable(policy):
             return _Custom(policy)

@@ -137,7 +137,9 @@ class ViewDatabase:
         # Virtual tables take their shadow tables with them, so those may be gone when it is their turn.
         for kind, name in sorted(names, key=lambda entry: entry[0] != "table"):
             if kind == "table":
-                connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+                quoted = name.replace('"', '""')
+                drop = f'DROP TABLE IF EXISTS "{quoted}"'  # a name takes no parameter; these are of laser's own file
+                connection.execute(drop)
         for script in self._schema:
             for statement in script.split(";\n"):
                 connection.execute(statement)
