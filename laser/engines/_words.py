@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["index_words", "label_words", "question_words", "split_label", "without_labels"]
+__all__ = ["index_words", "is_unspaced", "label_words", "question_words", "split_label", "without_labels"]
 
 # Function words of English: they are in every other text and say nothing of what it is about.
 _FUNCTION_WORDS: Final = """
@@ -60,6 +60,11 @@ def index_words(text: str) -> list[str]:
         else:
             found.append(_REGULAR.get(word, word))
     return found
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word of ``index_words`` is a pair, or the last character, of a run without spaces."""
+    return _IS_UNSPACED.match(word) is not None
 
 
 def question_words(text: str) -> list[str]:

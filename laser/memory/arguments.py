@@ -54,22 +54,22 @@ def read_owner(
     return MemoryOwner(namespace, where, agent, user, application)
 
 
-def read_body(payload: bytes | str) -> bytes:
+def read_body(payload: bytes | str, argument: str = "payload") -> bytes:
     """The bytes of an item."""
     if isinstance(payload, str):
         try:
             data = payload.encode()
         except UnicodeEncodeError as error:
-            raise InvalidError("payload: holds a lone surrogate, which UTF-8 cannot", argument="payload") from error
+            raise InvalidError(f"{argument}: holds a lone surrogate, which UTF-8 cannot", argument=argument) from error
     elif isinstance(payload, bytes | bytearray):
         data = bytes(payload)
     else:
-        raise InvalidError(f"payload: expected text or bytes, got {type(payload).__name__}", argument="payload")
+        raise InvalidError(f"{argument}: expected text or bytes, got {type(payload).__name__}", argument=argument)
     if len(data) > MAX_MEMORY_BODY_BYTES:
         raise LimitError(
-            f"payload: has {len(data)} bytes, an item may have {MAX_MEMORY_BODY_BYTES}; keep large things elsewhere "
+            f"{argument}: has {len(data)} bytes, an item may have {MAX_MEMORY_BODY_BYTES}; keep large things elsewhere "
             "and remember where",
-            argument="payload",
+            argument=argument,
             size=len(data),
             limit=MAX_MEMORY_BODY_BYTES,
         )
@@ -165,9 +165,10 @@ def check_moment(value: datetime | int | None, argument: str) -> int | None:
                 f"{argument}: {value.isoformat()} has no time zone; give one, as in datetime.now(UTC)",
                 argument=argument,
             )
-        return (value - _EPOCH) // timedelta(microseconds=1)
+        value = (value - _EPOCH) // timedelta(microseconds=1)
     if type(value) is int and 0 <= value < 10**18:
         return value
     raise InvalidError(
-        f"{argument}: {value!r:.40} is neither a datetime nor microseconds since 1970", argument=argument
+        f"{argument}: {value!r:.40} is neither a datetime from 1970 on nor microseconds since 1970 UTC",
+        argument=argument,
     )

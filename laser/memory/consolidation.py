@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ from laser.memory.writing import MemoryWriter
 from laser.model.memory import MemoryOwner, Remembered
 
 __all__ = ["ConsolidationReport", "Summarize", "consolidate"]
+
+_NOTHING_IS_OVER: Final = -1
 
 Summarize = Callable[[list[bytes]], bytes | str | Awaitable[bytes | str]]
 """From the bodies of messages, newest first, to the body of their summary."""
@@ -55,21 +57,34 @@ async def consolidate(
         body = await _summarize(summarizer, messages)
         sources = tuple(item.id for item in messages)
         summary_id = await writer.remember(owner, body, "summary", dedup=False, durable=True, sources=sources)
+        if await (await source.view()).get(owner, summary_id, now_micros) is None:
+            # One of the messages was forgotten meanwhile, and the summary with it: nothing stands for the others.
+            return ConsolidationReport(0, 0, None)
     gone: list[Remembered] = []
     if summary_id is not None and prune_summarized:
         gone += messages
         items = [item for item in items if item.kind != "message"]
     gone += reversed(items[max_items:])
-    for item in gone:
-        await writer.forget(item.owner, item.id, pruned=True)
+    await _prune(source, writer, owner, gone)
     return ConsolidationReport(len(messages) if summary_id is not None else 0, len(gone), summary_id)
+
+
+async def _prune(source: MemorySource, writer: MemoryWriter, owner: MemoryOwner, items: Sequence[Remembered]) -> None:
+    """Forgets items, and what other conversations have of them where the owner is of no conversation."""
+    ids = {item.id for item in items}
+    while items:
+        await writer.forget_many(items, pruned=True)
+        if owner.conversation is not None:
+            return
+        left = await (await source.view()).recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER)
+        items = [entry.item for entry in left if entry.item.id in ids]
 
 
 async def _summarize(summarizer: Summarize, messages: Sequence[Remembered]) -> bytes:
     result: Any = summarizer([item.body for item in messages])
     if inspect.isawaitable(result):
         result = await result
-    body = read_body(result)
+    body = read_body(result, "summarizer")
     if not body.strip():
         raise InvalidError("summarizer: gave an empty summary; nothing was changed", argument="summarizer")
     return body

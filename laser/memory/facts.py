@@ -11,10 +11,11 @@ from laser.errors import InvalidError, NotFoundError
 from laser.limits import MAX_FACT_KEY_BYTES
 from laser.memory.arguments import check_moment, check_text, read_body
 from laser.memory.source import MemorySource
+from laser.memory.writing import MemoryWriter
 from laser.model.ids import derive_conversation_id, new_conversation_id
 from laser.model.memory import FactMark, MemoryOwner, Remembered
 from laser.ports.clock import Clock
-from laser.wire.memory import encode_forget, encode_item, memory_headers
+from laser.wire.memory import encode_item, memory_headers
 
 __all__ = ["Fact", "FactCell", "cell_of"]
 
@@ -67,6 +68,7 @@ class FactCell:
 
     def __init__(self, source: MemorySource, cell: MemoryOwner, clock: Clock) -> None:
         self._source = source
+        self._writer = MemoryWriter(source)
         self._cell = cell
         self._clock = clock
 
@@ -94,14 +96,15 @@ class FactCell:
         _check_key(key)
         if not isinstance(value, str) or not value:
             raise InvalidError("value: expected text that is not empty; forget the key instead", argument="value")
-        body = read_body(f"{key}: {value}")
+        body = read_body(f"{key}: {value}", "value")
         mark = FactMark(key, _check_origin(origin), check_moment(expires_at, "expires_at"))
         known = await self._newest(key)
         if known is not None and known.body == body and known.fact == mark and not known.is_over(self._now()):
             return known.id
         item_id = new_conversation_id()
         headers = memory_headers(self._cell, item_id, fact=mark)
-        await self._source.append(encode_item(item_id, "fact", body), headers, self._cell.conversation or "")
+        payload = encode_item(item_id, "fact", body)
+        await self._source.append([(payload, headers)], self._cell.conversation or "")
         return item_id
 
     async def get(self, key: str) -> Fact | None:
@@ -132,16 +135,14 @@ class FactCell:
         values = await self._values(_check_key(key))
         if not values:
             raise NotFoundError(f"key: there is no fact {key!r}")
-        for item in values:
-            headers = memory_headers(self._cell, new_conversation_id())
-            await self._source.append(encode_forget(item.id, None), headers, self._cell.conversation or "")
+        # The oldest first: half-way through, no earlier value holds again.
+        await self._writer.forget_many(values)
 
     async def clear(self) -> int:
         """Forgets every fact of the cell, with its history. Returns how many keys there were."""
-        keys = {item.fact.key for item in await self._values(None) if item.fact is not None}
-        for key in sorted(keys):
-            await self.forget(key)
-        return len(keys)
+        values = await self._values(None)
+        await self._writer.forget_many(values)
+        return len({item.fact.key for item in values if item.fact is not None})
 
     async def _values(self, key: str | None) -> list[Remembered]:
         return await (await self._source.view()).facts(self._cell, key)

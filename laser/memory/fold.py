@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from laser.memory.hits import MemoryItem, one_each
+import anyio.lowlevel
+
+from laser.memory.hits import MemoryItem
 from laser.memory.words import plain_words
 from laser.model.memory import Forgotten, MemoryChange, MemoryOwner, Remembered, Weighed
 
@@ -13,6 +16,11 @@ __all__ = ["MemoryFold"]
 
 _Key = tuple[str, str]
 """Namespace and item id."""
+
+_Standing = tuple[Remembered, bool]
+"""An item, and whether it is the first of its id."""
+
+_CHUNK: Final = 512
 
 
 class MemoryFold:
@@ -24,6 +32,7 @@ class MemoryFold:
 
     def __init__(self) -> None:
         self._position: str | None = None
+        self._firsts: dict[int, int] = {}
         self._reset()
 
     async def position(self) -> str | None:
@@ -36,8 +45,11 @@ class MemoryFold:
         """See ``View.apply``."""
         if self._position != expect:
             return False
-        for kept in (self._items, self._weights, self._forgotten):
-            _drop_below(kept, firsts)
+        if firsts != self._firsts:
+            # Records that come later are not below: what was dropped once need not be looked for again.
+            for kept in (self._items, self._weights, self._forgotten):
+                _drop_below(kept, firsts)
+            self._firsts = dict(firsts)
         for change in changes:
             key = (change.owner.namespace, change.id if isinstance(change, Remembered) else change.target)
             if isinstance(change, Remembered):
@@ -56,7 +68,7 @@ class MemoryFold:
             self._position = None
             self._reset()
 
-    def recall(
+    async def recall(
         self, owner: MemoryOwner, query: str | None, limit: int, now_micros: int, *, by_feedback: bool = True
     ) -> list[MemoryItem]:
         """What laser-sdk's folded recall gives: items with a word of the query in them, by feedback, newest first.
@@ -66,8 +78,13 @@ class MemoryFold:
         """
         wanted = plain_words(query) if query else frozenset()
         hits: list[MemoryItem] = []
-        for item in reversed(self.living(owner.namespace)):
-            if not owner.sees(item.owner) or item.is_over(now_micros):
+        for count, (item, is_first) in enumerate(reversed(await self._standing_items(owner.namespace)), 1):
+            if count % _CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+            # Across conversations an item is the one that was there first.
+            if not (is_first or owner.conversation is not None) or not owner.sees(item.owner):
+                continue
+            if item.is_over(now_micros):
                 continue
             if wanted and wanted.isdisjoint(plain_words(item.body.decode("utf-8", "replace"))):
                 continue
@@ -76,19 +93,26 @@ class MemoryFold:
             hits.append(MemoryItem.of(item, weight, weight if by_feedback else None, signals))
         if by_feedback:
             hits.sort(key=_by_feedback)
-        return one_each(hits)[:limit]
+        return hits[:limit]
 
-    def living(self, namespace: str) -> list[Remembered]:
+    async def _standing_items(self, namespace: str) -> list[_Standing]:
         """The items of a namespace that are not forgotten, oldest first: one for each conversation that has it.
 
         Of a fact's key only the newest value is among them.
         """
         known = self._living.get(namespace)
-        if known is None:
-            standing = [item for key in self._items if key[0] == namespace for item in self._standing(key)]
-            standing.sort(key=_place)
-            newest = {(item.owner, item.fact.key): item for item in standing if item.fact is not None}
-            known = [item for item in standing if item.fact is None or newest[item.owner, item.fact.key] is item]
+        if known is not None:
+            return known
+        position = self._position
+        standing: list[_Standing] = []
+        for count, key in enumerate([key for key in self._items if key[0] == namespace], 1):
+            standing += self._standing(key)
+            if count % _CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+        standing.sort(key=_place_of)
+        newest = {_fact_of(item): item for item, _ in standing if item.fact is not None}
+        known = [entry for entry in standing if entry[0].fact is None or newest[_fact_of(entry[0])] is entry[0]]
+        if self._position == position:
             self._living[namespace] = known
         return known
 
@@ -99,17 +123,19 @@ class MemoryFold:
             for change in self._weights.get((item.owner.namespace, item.id), ())
             if change.within in (None, item.owner.conversation)
         ]
-        return sum(weights) if weights else None
+        return math.fsum(weights) if weights else None
 
-    def _standing(self, key: _Key) -> Iterator[Remembered]:
+    def _standing(self, key: _Key) -> Iterator[_Standing]:
+        is_first = True
         tombs = self._forgotten.get(key, ())
         earliest: dict[str | None, Remembered] = {}
-        for item in sorted(self._items[key], key=_place):
+        for item in sorted(self._items.get(key, ()), key=_place):
             earliest.setdefault(item.owner.conversation, item)
         for conversation, item in earliest.items():
             gone = any(tomb.within in (None, conversation) for tomb in tombs)
             if not gone and not any(self._is_unwanted(key[0], source) for source in item.sources):
-                yield item
+                yield item, is_first
+                is_first = False
 
     def _is_unwanted(self, namespace: str, item_id: str) -> bool:
         return any(not tomb.pruned for tomb in self._forgotten.get((namespace, item_id), ()))
@@ -118,11 +144,21 @@ class MemoryFold:
         self._items: dict[_Key, list[Remembered]] = {}
         self._weights: dict[_Key, list[Weighed]] = {}
         self._forgotten: dict[_Key, list[Forgotten]] = {}
-        self._living: dict[str, list[Remembered]] = {}
+        self._living: dict[str, list[_Standing]] = {}
+        self._firsts = {}
 
 
 def _place(item: Remembered) -> tuple[int, int, int]:
     return item.at_micros, item.partition, item.offset
+
+
+def _place_of(entry: _Standing) -> tuple[int, int, int]:
+    return _place(entry[0])
+
+
+def _fact_of(item: Remembered) -> tuple[str | None, str | None, str | None, str]:
+    owner, fact = item.owner, item.fact
+    return owner.conversation, owner.user, owner.app, "" if fact is None else fact.key
 
 
 def _by_feedback(item: MemoryItem) -> float:

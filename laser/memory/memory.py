@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from laser.context.catching_up import CatchUpProgress
 from laser.context.connection import Connection
-from laser.errors import InvalidError
+from laser.errors import InvalidError, NotFoundError
 from laser.limits import DEFAULT_MEMORY_RESULTS
 from laser.memory.arguments import (
     check_budget,
@@ -24,6 +24,7 @@ from laser.memory.arguments import (
 from laser.memory.blocks import memory_block
 from laser.memory.consolidation import ConsolidationReport, Summarize, consolidate
 from laser.memory.facts import FactCell, cell_of
+from laser.memory.forgetting import clear_items, forget_item, is_of_another, sweep_facts
 from laser.memory.hits import MemoryItem
 from laser.memory.recalling import Recalling, Related
 from laser.memory.reranking import Rerank
@@ -62,7 +63,8 @@ class Memory:
 
     **Forgetting.** A forgotten item is in no answer of any reader from then on, and neither is a summary that
     ``consolidate`` made of it; remembered again by its content (``dedup``) it stays forgotten, as in laser-sdk. Its
-    record stays on the log until retention or ``purge_topic`` takes it.
+    record stays on the log until retention or ``purge_topic`` takes it, and words of it may stay in the view's file
+    until SQLite tidies its index or ``rebuild`` makes it anew.
 
     **Errors of every method.** ``InvalidError`` and ``LimitError`` name a bad argument; nothing was read or written.
     Others are those of the log and of the views: ``ClosedError``, ``StorageError``, ``TransportError``.
@@ -227,9 +229,18 @@ class Memory:
         )
         return memory_block(items, budget)
 
-    async def get(self, id: str) -> MemoryItem | None:
-        """An item by its id; ``None`` where it is absent, forgotten or over."""
-        return await self._recalling.get(read_owner(self._namespace), check_item_id(id, "id"))
+    async def get(
+        self,
+        id: str,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> MemoryItem | None:
+        """An item by its id; ``None`` where it is absent, forgotten, over, or of another owner than those named."""
+        owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
+        return await self._recalling.get(owner, check_item_id(id, "id"))
 
     async def improve(
         self,
@@ -248,14 +259,21 @@ class Memory:
             id: the item's. weight: positive to promote, negative to demote; 2 doubles a score, -2 halves it.
             note: the reason, 1 to 255 bytes.
             conversation: count it only for an item that was remembered in this conversation.
+            agent, user, application: whose item it must be.
 
         Returns:
             The id of the feedback's record.
+
+        Raises:
+            NotFoundError: the item is of another agent, user or application than those named.
         """
         owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
         if note is not None:
             check_text(note, "note", _MAX_NOTE_BYTES)
-        return await self._writer.improve(owner, check_item_id(id, "id"), check_weight(weight), note)
+        target, weight = check_item_id(id, "id"), check_weight(weight)
+        if (agent, user, application) != (None, None, None) and await is_of_another(self._source, owner, target):
+            raise NotFoundError(f"id: there is no item {target} of the agent, user or application that is named")
+        return await self._writer.improve(owner, target, weight, note)
 
     async def forget(
         self,
@@ -268,11 +286,14 @@ class Memory:
     ) -> None:
         """Forgets an item, for good. Forgetting what is not there is no error.
 
+        Of a fact with a key the earlier values go too, so that none of them holds again.
+
         Args:
             conversation: only where it was remembered in this conversation.
+            agent, user, application: only where it is theirs.
         """
         owner = read_owner(self._namespace, conversation=conversation, agent=agent, user=user, application=application)
-        await self._writer.forget(owner, check_item_id(id, "id"))
+        await forget_item(self._source, self._writer, owner, check_item_id(id, "id"))
 
     async def clear(
         self,
@@ -282,7 +303,7 @@ class Memory:
         user: str | None = None,
         application: str | None = None,
     ) -> int:
-        """Forgets every item of a scope: exactly those that name all that is given here.
+        """Forgets every item of a scope: exactly those that name all that is given here. Facts go with their history.
 
         Returns:
             How many there were.
@@ -296,7 +317,7 @@ class Memory:
                 "clear: name a conversation, agent, user or application; a whole namespace goes item by item",
                 argument="conversation",
             )
-        return await self._writer.clear(owner, self._clock)
+        return await clear_items(self._source, self._writer, owner)
 
     async def consolidate(
         self,
@@ -334,8 +355,8 @@ class Memory:
         return FactCell(self._source, cell_of(self._namespace, names.app, names.user, where), self._clock)
 
     async def sweep(self) -> int:
-        """Forgets every fact of the namespace whose time is over. Returns how many values there were."""
-        return await self._writer.sweep(self._namespace, self._clock.now_micros())
+        """Forgets every fact of the namespace whose time is over, with what it replaced. Returns how many values."""
+        return await sweep_facts(self._source, self._writer, self._namespace, self._clock.now_micros())
 
     async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
         """Folds the read view anew from the topic's start. Returns how many raw records were read."""

@@ -56,7 +56,7 @@ class Recalling:
         if folded:
             fold = await self._source.fold()
             words = None if strategy == "recent" else query
-            return fold.recall(owner, words, limit, now, by_feedback=strategy != "recent")
+            return await fold.recall(owner, words, limit, now, by_feedback=strategy != "recent")
         view = await self._source.view()
         if strategy == "recent":
             return as_found(await view.recent(owner, limit, now), by_feedback=False)[:limit]

@@ -24,20 +24,22 @@ _WHOLE: Final = re.compile(
     """,
     re.VERBOSE,
 )
-# Values that stand behind a telling name, or between a user's name and a host.
+# Values that stand behind a telling name. Nothing is asked of what stands before the name: MY_PASSWORD and dbPassword
+# tell too, and a pattern for that would try every beginning of a long text.
 _NAMED: Final = re.compile(
     r"""
     (?P<head>
-        \b(?:[A-Za-z0-9]+[_-])*
         (?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)
         ["']?\s*(?:[:=]|\bis\b)\s*
-      | \b(?:authorization["']?\s*[:=]\s*["']?)?(?:bearer|basic)\s+
-      | \b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,256}:
+      | \bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?
+      | \b(?:bearer|basic)\s+(?=[^\s,;"'<>]{8})(?=[^\s,;"'<>]*[0-9=])
     )
-    (?:"[^"\n]{1,4096}" | '[^'\n]{1,4096}' | [^\s,;"'<>@]{4,4096})
+    (?:"[^"\n]+" | '[^'\n]+' | [^\s,;"'<>]{4,})
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+# Between a user's name and a host; the lengths keep hostile texts from taking long.
+_IN_URL: Final = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,64}:)[^\s\"'<>]{1,256}@", re.IGNORECASE)
 _CARD: Final = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])")
 
 
@@ -48,6 +50,7 @@ def redact(text: str) -> str:
     It cannot recognise every secret.
     """
     text = _WHOLE.sub(_MARK, text)
+    text = _IN_URL.sub(lambda match: f"{match['head']}{_MARK}@", text)
     text = _NAMED.sub(lambda match: match["head"] + _MARK, text)
     return _CARD.sub(lambda match: _MARK if _is_card(match[0]) else match[0], text)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from laser.errors import InvalidError
@@ -16,6 +18,9 @@ from laser.memory.redaction import redact
 from laser.ports.embedder import Reranker
 
 __all__ = ["Rerank", "rerank"]
+
+# More than models of this kind look at.
+_MAX_CHARS: Final = 16_384
 
 _logger = logging.getLogger("laser.memory")
 
@@ -27,6 +32,8 @@ class Rerank(msgspec.Struct, frozen=True):
         reranker: judges candidates.
         top_k: items that it leaves. candidate_limit: items that it is shown.
         timeout: seconds after which the usual answer is kept.
+
+    A text is shown up to its first 16,384 characters.
     """
 
     reranker: Reranker
@@ -49,16 +56,20 @@ class Rerank(msgspec.Struct, frozen=True):
 async def rerank(query: str, items: Sequence[MemoryItem], how: Rerank) -> list[MemoryItem]:
     """The items in a reranker's order; in their own when it fails, is late, or answers with something else.
 
-    What is sent is redacted of recognised secrets. Items beyond ``candidate_limit`` are left out only when it answers.
+    What is sent is the beginning of each text, redacted of recognised secrets. Items beyond ``candidate_limit`` are
+    left out only when it answers.
     """
     candidates = items[: how.candidate_limit]
     if not candidates:
         return list(items)
-    texts = [redact(item.text) for item in candidates]
+    texts: list[str] = []
+    for item in candidates:
+        texts.append(redact(_beginning(item.text)))
+        await anyio.lowlevel.checkpoint()
     scores: Sequence[float] | None = None
     try:
         with anyio.fail_after(how.timeout):
-            scores = _check(await how.reranker.rerank(redact(query), texts), len(texts))
+            scores = _check(await how.reranker.rerank(redact(_beginning(query)), texts), len(texts))
     except Exception as error:  # noqa: BLE001 - whatever a reranker of others raises, the usual answer is at hand
         # The error's own text may quote what was sent.
         _logger.warning("the reranker failed, the usual order is kept: %s", type(error).__name__)
@@ -70,6 +81,14 @@ async def rerank(query: str, items: Sequence[MemoryItem], how: Rerank) -> list[M
     ]
     judged.sort(key=lambda item: -(item.score or 0.0))
     return judged[: how.top_k]
+
+
+def _beginning(text: str) -> str:
+    """The first ``_MAX_CHARS`` of a text, cut at white space: half a secret might not be recognised."""
+    if len(text) <= _MAX_CHARS:
+        return text
+    words = text[: _MAX_CHARS + 1].rsplit(None, 1)
+    return words[0] if len(words) == 2 else text[:_MAX_CHARS]
 
 
 def _check(scores: Sequence[float], count: int) -> list[float]:

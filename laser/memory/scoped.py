@@ -83,17 +83,69 @@ class ScopedMemory:
         )
 
     async def search(
-        self, query: str, *, limit: int = DEFAULT_MEMORY_RESULTS, folded: bool = False
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_MEMORY_RESULTS,
+        folded: bool = False,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
     ) -> list[MemoryItem]:
         """As ``Memory.search``."""
-        return await self._memory.search(query, limit=limit, folded=folded, conversation=self._conversation)
+        return await self._memory.search(
+            query,
+            limit=limit,
+            folded=folded,
+            conversation=self._conversation,
+            agent=agent,
+            user=user,
+            application=application,
+        )
 
-    async def block(self, token_budget: int | None = None, *, query: str | None = None) -> str:
+    async def block(
+        self,
+        token_budget: int | None = None,
+        *,
+        query: str | None = None,
+        limit: int = DEFAULT_MEMORY_RESULTS,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> str:
         """As ``Memory.block``."""
-        return await self._memory.block(token_budget, query=query, conversation=self._conversation)
+        return await self._memory.block(
+            token_budget,
+            query=query,
+            limit=limit,
+            conversation=self._conversation,
+            agent=agent,
+            user=user,
+            application=application,
+        )
+
+    async def get(
+        self,
+        id: str,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> MemoryItem | None:
+        """As ``Memory.get``, of an item that was remembered here."""
+        return await self._memory.get(
+            id, conversation=self._conversation, agent=agent, user=user, application=application
+        )
 
     async def consolidate(
-        self, max_items: int, *, summarizer: Summarize | None = None, prune_summarized: bool = False
+        self,
+        max_items: int,
+        *,
+        summarizer: Summarize | None = None,
+        prune_summarized: bool = False,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
     ) -> ConsolidationReport:
         """As ``Memory.consolidate``."""
         return await self._memory.consolidate(
@@ -101,19 +153,54 @@ class ScopedMemory:
             summarizer=summarizer,
             prune_summarized=prune_summarized,
             conversation=self._conversation,
+            agent=agent,
+            user=user,
+            application=application,
         )
 
-    async def improve(self, id: str, weight: float, *, note: str | None = None) -> str:
+    async def improve(
+        self,
+        id: str,
+        weight: float,
+        *,
+        note: str | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> str:
         """As ``Memory.improve``; it counts only for an item that was remembered here."""
-        return await self._memory.improve(id, weight, note=note, conversation=self._conversation)
+        return await self._memory.improve(
+            id,
+            weight,
+            note=note,
+            conversation=self._conversation,
+            agent=agent,
+            user=user,
+            application=application,
+        )
 
-    async def forget(self, id: str) -> None:
+    async def forget(
+        self,
+        id: str,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> None:
         """As ``Memory.forget``, for an item that was remembered here; another one stays."""
-        await self._memory.forget(id, conversation=self._conversation)
+        await self._memory.forget(id, conversation=self._conversation, agent=agent, user=user, application=application)
 
-    async def clear(self) -> int:
+    async def clear(
+        self,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        application: str | None = None,
+    ) -> int:
         """As ``Memory.clear``."""
-        return await self._memory.clear(conversation=self._conversation)
+        return await self._memory.clear(
+            conversation=self._conversation, agent=agent, user=user, application=application
+        )
 
     def facts(self) -> FactCell:
         """The facts of this session."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
@@ -41,15 +41,15 @@ class MemorySource:
         opened = self._viewed or self._folded
         return () if opened is None else tuple(opened[1].skipped)
 
-    async def append(self, payload: bytes, headers: bytes, conversation: str) -> None:
-        """Appends a record; the topic is created where it is absent."""
-        record = NewRecord(new_record_id(), payload, headers)
+    async def append(self, records: Sequence[tuple[bytes, bytes]], conversation: str) -> None:
+        """Appends records of (payload, header block); the topic is created where it is absent."""
+        made = [NewRecord(new_record_id(), payload, headers) for payload, headers in records]
         log, stream = self._laser.open_log(), self._laser.stream
         try:
-            await log.append(stream, AgentTopic.Memory, (record,), key=conversation)
+            await log.append(stream, AgentTopic.Memory, made, key=conversation)
         except NotFoundError:
             await log.ensure_topic(stream, AgentTopic.Memory, TopicConfig(_PARTITIONS))
-            await log.append(stream, AgentTopic.Memory, (record,), key=conversation)
+            await log.append(stream, AgentTopic.Memory, made, key=conversation)
 
     async def fold(self) -> MemoryFold:
         """The fold, with everything that was on the topic when this was called."""

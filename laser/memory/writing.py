@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import anyio.to_thread
 import msgspec
 
 from laser.errors import InvalidError
-from laser.limits import MAX_MEMORY_RESULTS
+from laser.limits import MAX_NAME_BYTES
+from laser.memory.arguments import check_text
 from laser.memory.source import MemorySource
 from laser.model.ids import new_conversation_id
-from laser.model.memory import MemoryKind, MemoryOwner
-from laser.ports.clock import Clock
+from laser.model.memory import MemoryKind, MemoryOwner, Remembered
 from laser.wire.memory import content_id, encode_feedback, encode_forget, encode_item, memory_headers
 
 __all__ = ["MemoryWriter"]
 
 # Longer bodies are hashed and encoded in a thread: a byte takes about half a microsecond.
 _INLINE_BYTES: Final = 4_096
+_BATCH: Final = 500
 
 
 class MemoryWriter:
@@ -58,34 +60,27 @@ class MemoryWriter:
         await self._append(owner, encode_feedback(target, weight, owner.conversation), record, note=note)
         return record
 
-    async def forget(self, owner: MemoryOwner, target: str, *, pruned: bool = False) -> None:
-        """Appends a forget."""
+    async def forget(self, owner: MemoryOwner, target: str, *, beside: str | None = None) -> None:
+        """Appends a forget.
+
+        Args:
+            beside: the conversation whose partition it goes to where the owner has none.
+        """
         payload = encode_forget(target, owner.conversation)
-        await self._append(owner, payload, new_conversation_id(), pruned=pruned)
+        if owner.conversation is None and beside is not None:
+            owner = msgspec.structs.replace(owner, conversation=beside)
+        await self._append(owner, payload, new_conversation_id())
 
-    async def clear(self, owner: MemoryOwner, clock: Clock) -> int:
-        """Forgets every item of an owner. Returns how many there were."""
-        count = 0
-        while True:
-            view = await self._source.view()
-            found = await view.recent(owner, MAX_MEMORY_RESULTS, clock.now_micros())
-            for entry in found:
-                await self.forget(entry.item.owner, entry.item.id)
-            count += len(found)
-            if len(found) < MAX_MEMORY_RESULTS:
-                return count
-
-    async def sweep(self, namespace: str, now_micros: int) -> int:
-        """Forgets facts whose time is over. Returns how many there were."""
-        count = 0
-        while True:
-            view = await self._source.view()
-            found = await view.outlived(namespace, now_micros, MAX_MEMORY_RESULTS)
-            for item in found:
-                await self.forget(item.owner, item.id)
-            count += len(found)
-            if len(found) < MAX_MEMORY_RESULTS:
-                return count
+    async def forget_many(self, items: Sequence[Remembered], *, pruned: bool = False) -> None:
+        """Appends forgets of items, each in its conversation; those of one conversation in their order."""
+        parts: dict[str, list[tuple[bytes, bytes]]] = {}
+        for item in items:
+            where = item.owner.conversation or ""
+            headers = memory_headers(item.owner, new_conversation_id(), pruned=pruned)
+            parts.setdefault(where, []).append((encode_forget(item.id, where), headers))
+        for where, records in parts.items():
+            for start in range(0, len(records), _BATCH):
+                await self._source.append(records[start : start + _BATCH], where)
 
     async def _append(
         self,
@@ -95,18 +90,18 @@ class MemoryWriter:
         *,
         note: str | None = None,
         durable: bool = False,
-        pruned: bool = False,
     ) -> None:
         # Without a conversation of its own a record is given one: laser-sdk passes over a record that has none.
         if owner.conversation is None:
             owner = msgspec.structs.replace(owner, conversation=new_conversation_id())
-        headers = memory_headers(owner, record, note=note, durable=durable, pruned=pruned)
-        await self._source.append(payload, headers, owner.conversation or "")
+        headers = memory_headers(owner, record, note=note, durable=durable)
+        await self._source.append([(payload, headers)], owner.conversation or "")
 
 
 def _lineage(producer: tuple[str, str] | None) -> dict[str, object]:
     if producer is None:
         return {}
-    if not isinstance(producer, tuple) or len(producer) != 2 or not all(isinstance(part, str) for part in producer):
+    if not isinstance(producer, tuple) or len(producer) != 2:
         raise InvalidError("producer: expected a name and a version, as in ('notes', '1')", argument="producer")
-    return {"producer": {"name": producer[0], "version": producer[1]}}
+    name, version = (check_text(part, "producer", MAX_NAME_BYTES) for part in producer)
+    return {"producer": {"name": name, "version": version}}

@@ -59,6 +59,14 @@ _TEXT_KEYS: Final = frozenset(
 _MICROS: Final = re.compile(r"[0-9]{1,18}")
 _HALF: Final = struct.Struct(">e")
 _SINGLE: Final = struct.Struct(">f")
+# Members of what laser-sdk writes of an item's origin and producer: bits of a number, None for text.
+_ORIGINS: Final[dict[str, dict[str, int | None]]] = {
+    "Message": {"stream": 32, "topic": 32, "partition": 32, "offset": 64, "generation": 64, "conversation": None},
+    "Kv": {"namespace": None, "key": None},
+    "Memory": {"id": None},
+}
+_PRODUCER: Final[dict[str, int | None]] = {"name": None, "version": None}
+_OPTIONAL: Final = frozenset({"generation", "conversation"})
 # Each byte of a body as a CBOR number.
 _NUMBERS: Final = tuple(bytes([byte]) if byte < 24 else bytes([0x18, byte]) for byte in range(256))
 
@@ -183,7 +191,7 @@ def decode_memory(record: LogRecord) -> MemoryChange | None:
         body = _body(fields)
         if item_id is None:
             return None
-        lineage = {key: fields[key] for key in ("origin", "producer") if fields.get(key) is not None}
+        lineage = _lineage(fields)
         return Remembered(item_id, kind, body, *place, _fact(texts), _DURABLE_KEY in texts, _sources(fields), lineage)
     target = _target(fields, "target") if name in ("Feedback", "Forget") else None
     if name == "Feedback":
@@ -192,7 +200,7 @@ def decode_memory(record: LogRecord) -> MemoryChange | None:
     if name == "Forget":
         within = _within(fields)
         return None if target is None else Forgotten(target, within, *place, _PRUNED_KEY in texts)
-    raise CodecError(f"memory: unknown record {str(name)[:32]!r}")
+    raise CodecError(f"memory: unknown record {name[:32]!r}" if isinstance(name, str) else "memory: its key is no text")
 
 
 def _texts(block: bytes) -> dict[bytes, str]:
@@ -251,11 +259,51 @@ def _sources(fields: Mapping[Any, Any]) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _lineage(fields: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
+    """Where an item came from and what made it, without members that laser-sdk does not know.
+
+    Nothing else gets through: views keep it, and must be able to.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    origin, producer = fields.get("origin"), fields.get("producer")
+    if origin is not None:
+        if not isinstance(origin, dict) or len(origin) != 1:
+            raise CodecError("memory: origin is not a map of one key")
+        [(kind, value)] = origin.items()
+        members = _ORIGINS.get(kind) if isinstance(kind, str) else None
+        if members is None:
+            raise CodecError("memory: origin is neither Message, Kv nor Memory")
+        found["origin"] = {str(kind): _members("origin", value, members)}
+    if producer is not None:
+        found["producer"] = _members("producer", producer, _PRODUCER)
+    return found
+
+
+def _members(what: str, value: Any, members: Mapping[str, int | None]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CodecError(f"memory: the value of {what} is not a map")
+    found: dict[str, Any] = {}
+    for name, bits in members.items():
+        member = value.get(name)
+        if member is None and name in _OPTIONAL:
+            continue
+        if not (isinstance(member, str) if bits is None else type(member) is int and 0 <= member < 1 << bits):
+            raise CodecError(f"memory: {name} of {what} is {'no text' if bits is None else 'no number that it can be'}")
+        found[name] = member
+    return found
+
+
 def _weight(fields: Mapping[Any, Any]) -> float:
     value = fields.get("weight")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise CodecError("memory: weight is not a finite number")
-    return float(value)
+    if type(value) is not float:
+        raise CodecError("memory: weight is not a float")
+    try:
+        single = float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        single = math.inf
+    if not math.isfinite(single):
+        raise CodecError("memory: weight is not a finite number of single precision")
+    return single
 
 
 def _within(fields: Mapping[Any, Any]) -> str | None:

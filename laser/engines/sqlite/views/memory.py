@@ -88,10 +88,8 @@ class SqliteMemoryView:
         order = f"ifnull(weight, 0) DESC, {_NEWEST}" if by_feedback else _NEWEST
 
         def run(connection: sqlite3.Connection, scope: Scope) -> list[Found]:
-            where = f"{_qualified(scope)} AND {_HOLDS}"
-            rows = connection.execute(
-                f"{_ITEM} WHERE {where} ORDER BY {order} LIMIT ?", (*scope.values, now_micros, limit)
-            )
+            statement = f"{_ITEM} WHERE {scope.of('i')} AND {_HOLDS} ORDER BY {order} LIMIT ?"
+            rows = connection.execute(statement, (*scope.values, now_micros, limit))
             return [_found(owner, row) for row in rows]
 
         return await self._asked(owner, run, [])
@@ -227,7 +225,7 @@ def _items(
     found: list[Found] = []
     for start in range(0, len(ranked), max(1, limit)):
         part = ranked[start : start + max(1, limit)]
-        where, values = ("1", []) if scope is None else (_qualified(scope), scope.values)
+        where, values = ("1", []) if scope is None else (scope.of("i"), scope.values)
         rows = connection.execute(
             f"{_ITEM} WHERE i.row IN (SELECT value FROM json_each(?)) AND {where} AND {_HOLDS}",  # noqa: S608
             (orjson.dumps([row for row, _ in part]).decode(), *values, now_micros),
@@ -257,11 +255,6 @@ def _found(owner: MemoryOwner, row: Sequence[Any], score: float = 0.0) -> Found:
         extra.get("lineage", {}),
     )
     return Found(number, item, weight, score)
-
-
-def _qualified(scope: Scope) -> str:
-    # The names that are joined have columns of the same names.
-    return " AND ".join(f"i.{condition}" for condition in scope.where.split(" AND "))
 
 
 def _check_length(connection: sqlite3.Connection, number: int, model: str, size: int) -> None:

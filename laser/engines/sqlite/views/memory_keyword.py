@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from laser.engines._words import label_words, question_words
+from laser.engines.sqlite.views.memory_tokens import index_token
 
 __all__ = ["Scope", "keyword_scores", "labelled", "named_labels"]
 
@@ -35,15 +36,15 @@ _CLOSE: Final = 250
 _COUNT: Final = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"
 _ROWS: Final = "SELECT rowid FROM memory_words WHERE memory_words MATCH ?"
 _SIZES: Final = "SELECT row, size FROM memory_items WHERE row IN (SELECT value FROM json_each(?))"
+# {0} is what the scope asks of a neighbour: what others remember in a conversation must not come between.
 _NEIGHBOURS: Final = """
 SELECT i.row,
-    (SELECT n.row FROM memory_items n WHERE n.ns = i.ns AND n.conv = i.conv AND n.state >= 2
+    (SELECT n.row FROM memory_items n WHERE n.ns = i.ns AND n.conv = i.conv AND n.state >= 2 AND {0}
         AND (n.at, n.part, n.off) > (i.at, i.part, i.off) ORDER BY n.at, n.part, n.off LIMIT 1),
-    (SELECT n.row FROM memory_items n WHERE n.ns = i.ns AND n.conv = i.conv AND n.state >= 2
+    (SELECT n.row FROM memory_items n WHERE n.ns = i.ns AND n.conv = i.conv AND n.state >= 2 AND {0}
         AND (n.at, n.part, n.off) < (i.at, i.part, i.off) ORDER BY n.at DESC, n.part DESC, n.off DESC LIMIT 1)
 FROM memory_items i WHERE i.row IN (SELECT value FROM json_each(?))
 """
-_SELECTED: Final = "SELECT row FROM memory_items WHERE row IN (SELECT value FROM json_each(?))"
 
 
 class Scope:
@@ -61,8 +62,13 @@ class Scope:
             names.append('":first"')
         self.match = " AND ".join(names)
         conditions = ["state >= 2" if self.within_one else "state = 3", *(f"{column} = ?" for column in columns)]
+        self._conditions = conditions
         self.where = " AND ".join(conditions)
         self.values = list(columns.values())
+
+    def of(self, table: str) -> str:
+        """The condition on a table of another name."""
+        return " AND ".join(f"{table}.{condition}" for condition in self._conditions)
 
     def having(self, *conditions: str) -> str:
         """A question to the index: items of the scope that meet conditions."""
@@ -149,22 +155,12 @@ def _closest(
 
 def _with_neighbours(connection: sqlite3.Connection, scope: Scope, own: Mapping[int, float]) -> dict[int, float]:
     scores = dict(own)
-    others: set[int] = set()
     rows = orjson.dumps(list(own)).decode()
-    for row, after, before in connection.execute(_NEIGHBOURS, (rows,)).fetchall():
+    values = (*scope.values, *scope.values, rows)
+    for row, after, before in connection.execute(_NEIGHBOURS.format(scope.of("n")), values).fetchall():
         for neighbour, share in ((after, _AFTER), (before, _BEFORE)):
             if neighbour is not None:
                 scores[neighbour] = scores.get(neighbour, 0.0) + share * own[row]
-                if neighbour not in own:
-                    others.add(neighbour)
-    if others:
-        # A neighbour may be another owner's.
-        condition = f"{_SELECTED} AND {scope.where}"
-        visible = {
-            row for (row,) in connection.execute(condition, (orjson.dumps(list(others)).decode(), *scope.values))
-        }
-        for row in others - visible:
-            del scores[row]
     return scores
 
 
@@ -178,6 +174,6 @@ def _scalar(connection: sqlite3.Connection, statement: str, *values: Any) -> int
 
 
 def _term(word: str) -> str:
-    quoted = '"' + word.replace('"', '""') + '"'
+    quoted = '"' + index_token(word).replace('"', '""') + '"'
     # One character of an unspaced script is looked for at the beginning of pairs.
     return f"{quoted} *" if len(word) == 1 and not word.isascii() else quoted

@@ -9,7 +9,7 @@ __all__ = ["MEMORY_SCHEMA"]
 MEMORY_SCHEMA: Final = """
 -- Streams with topics, namespaces, conversations, agents, users and applications, as numbers.
 CREATE TABLE memory_names (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again, like rows
     kind INTEGER NOT NULL,
     place INTEGER NOT NULL, -- the stream and topic; 0 for a stream and topic itself
     name TEXT NOT NULL,
@@ -82,9 +82,9 @@ CREATE TABLE memory_sources (
 ) WITHOUT ROWID;
 
 -- Words of the items that are shown. Beside them ":" and a number for each name that selects the item, ":first" for
--- the first of its id, and "@" and a word of its label.
+-- the first of its id, "@" and a word of its label, and "~" and the numbers of a word's characters.
 CREATE VIRTUAL TABLE memory_words USING fts5 (
-    words, content = '', detail = none, columnsize = 0, tokenize = "porter unicode61 tokenchars ':@'"
+    words, content = '', detail = none, columnsize = 0, tokenize = "porter unicode61 tokenchars ':@~'"
 );
 
 CREATE TABLE memory_vectors (

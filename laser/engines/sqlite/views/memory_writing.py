@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -10,6 +11,7 @@ import orjson
 
 from laser.engines._words import index_words, label_words, split_label
 from laser.engines.sqlite.views.memory_names import AGENT, APP, CONV, NS, USER, Names
+from laser.engines.sqlite.views.memory_tokens import index_token
 from laser.errors import StaleCheckpointError
 from laser.model.memory import Forgotten, MemoryChange, Remembered, Weighed
 
@@ -26,6 +28,7 @@ SELECT EXISTS (SELECT 1 FROM memory_items WHERE ns = ?1 AND id = ?2)
     OR EXISTS (SELECT 1 FROM memory_tombs WHERE ns = ?1 AND target = ?2)
     OR EXISTS (SELECT 1 FROM memory_feedback WHERE ns = ?1 AND target = ?2)
 """
+_DROPPED: Final = "SELECT row, state, ns, id, conv, fact_key FROM memory_items"
 
 _Key = tuple[int, str]
 """Namespace and item id."""
@@ -102,7 +105,7 @@ class Writing:
             change.body, change.at_micros, change.partition, change.offset,
             None if fact is None else fact.key, None if fact is None else fact.origin,
             None if fact is None else fact.expires_at_micros, change.durable,
-            orjson.dumps(more, default=repr).decode() if more else None, _COPY, None, len(index_words(body)),
+            orjson.dumps(more).decode() if more else None, _COPY, None, len(index_words(body)),
         )  # fmt: skip
 
     def _note(self, key: _Key, change: Remembered) -> None:
@@ -147,11 +150,11 @@ class Writing:
         ).fetchall()  # fmt: skip
         seen: set[int] = set()
         for row, conv, state, weight, fact_key, more in rows:
+            if fact_key is not None:
+                self._facts.add((key[0], fact_key, conv))
             if None in tombs or conv in tombs or (more is not None and self._is_unwanted(key[0], more)):
                 self._show(row, state, None)
                 continue
-            if fact_key is not None:
-                self._facts.add((key[0], fact_key, conv))
             wanted = _COPY if conv in seen else _SHOWN if seen else _FIRST
             if fact_key is not None and wanted != _COPY:
                 # Whether it is the newest of its key is settled with the others of the key.
@@ -159,7 +162,7 @@ class Writing:
             seen.add(conv)
             self._show(row, state, wanted)
             weights = [number for within, number in feedback if within in (None, conv)]
-            total = sum(weights) if weights else None
+            total = math.fsum(weights) if weights else None
             if total != weight:
                 db.execute("UPDATE memory_items SET weight = ? WHERE row = ?", (total, row))
 
@@ -204,9 +207,12 @@ class Writing:
             "INSERT INTO memory_words (memory_words, rowid, words) VALUES ('delete', ?, ?)", (row, _text(item))
         )
 
-    def drop(self, row: int, state: int) -> None:
-        """Removes a record that retention took."""
+    def drop(self, row: int, state: int, ns: int, item_id: str, conv: int, fact_key: str | None) -> None:
+        """Removes a record that retention took; what stood behind it has to be settled."""
         self._show(row, state, None)
+        self._touch((ns, item_id))
+        if fact_key is not None:
+            self._facts.add((ns, fact_key, conv))
 
 
 def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts: Mapping[int, int]) -> None:
@@ -226,12 +232,9 @@ def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts
             "SELECT 1 FROM memory_tombs WHERE place = ? AND part = ? AND off < ? LIMIT 1", where
         ).fetchone():
             raise StaleCheckpointError("retention took a forget", topic=topic, partition=part, expected=0, actual=first)
-        gone = connection.execute(
-            "SELECT row, state, ns, id FROM memory_items WHERE place = ? AND part = ? AND off < ?", where
-        ).fetchall()
-        for row, state, ns, item_id in gone:
-            writing.drop(row, state)
-            writing.touch_many([(ns, item_id)])
+        gone = connection.execute(f"{_DROPPED} WHERE place = ? AND part = ? AND off < ?", where).fetchall()
+        for row in gone:
+            writing.drop(*row)
         targets = connection.execute(
             "SELECT DISTINCT ns, target FROM memory_feedback WHERE place = ? AND part = ? AND off < ?", where
         ).fetchall()
@@ -250,14 +253,15 @@ def forget_all(connection: sqlite3.Connection, stream: str, topic: str) -> None:
         connection.execute("DELETE FROM memory_items")
     else:
         writing = Writing(connection, stream, topic)
-        rows = connection.execute("SELECT row, state FROM memory_items WHERE place = ?", (place,)).fetchall()
-        for row, state in rows:
-            writing.drop(row, state)
+        for row in connection.execute(f"{_DROPPED} WHERE place = ?", (place,)).fetchall():
+            writing.drop(*row)
     connection.execute("DELETE FROM memory_feedback WHERE place = ?", (place,))
     connection.execute("DELETE FROM memory_tombs WHERE place = ?", (place,))
     connection.execute(
         "DELETE FROM memory_sources WHERE ns IN (SELECT id FROM memory_names WHERE kind = ? AND place = ?)", (NS, place)
     )
+    # Names tell who was here.
+    connection.execute("DELETE FROM memory_names WHERE place = ?", (place,))
 
 
 def _text(item: Sequence[Any]) -> str:
@@ -266,7 +270,8 @@ def _text(item: Sequence[Any]) -> str:
     names = [f":{number}" for number in (item[2], *item[4:8]) if number is not None]
     if item[18] == _FIRST:
         names.append(":first")
-    return " ".join([*names, *(f"@{word}" for word in label_words(label)), *index_words(body)])
+    labels = (f"@{index_token(word)}" for word in label_words(label))
+    return " ".join([*names, *labels, *map(index_token, index_words(body))])
 
 
 def _label_and_body(body: bytes, fact_key: str | None) -> tuple[str, str]:
