@@ -39,14 +39,22 @@ from laser.errors import (
 )
 from laser.graph.graph import Graph
 from laser.limits import CONTEXT_READ_WINDOW
+from laser.memory.consolidation import ConsolidationReport
+from laser.memory.facts import Fact, FactCell
+from laser.memory.hits import MemoryItem
+from laser.memory.memory import Memory
+from laser.memory.reranking import Rerank
+from laser.memory.scoped import ScopedMemory
 from laser.model.checkpoint import Checkpoint
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
 from laser.model.graph_walks import GraphExport, GraphHit, GraphPath, Hop, Triplet
 from laser.model.ids import derive_conversation_id, new_conversation_id
+from laser.model.memory import MemoryKind
 from laser.model.messages import AppendReceipt, ContextMessage, Messages, SkippedRecord
 from laser.model.provenance import Provenance, Usage
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
+from laser.ports.embedder import Embedder, Reranker
 from laser.ports.estimator import estimate_tokens
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
@@ -79,6 +87,7 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConflictError",
+    "ConsolidationReport",
     "ContextManifest",
     "ContextMessage",
     "ContextPolicy",
@@ -88,7 +97,10 @@ __all__ = [
     "DisconnectedError",
     "Durability",
     "Edge",
+    "Embedder",
     "EngineInfo",
+    "Fact",
+    "FactCell",
     "FoldProgress",
     "Folded",
     "Follow",
@@ -109,6 +121,9 @@ __all__ = [
     "LaserError",
     "LastN",
     "LimitError",
+    "Memory",
+    "MemoryItem",
+    "MemoryKind",
     "MessageRef",
     "Messages",
     "Node",
@@ -117,8 +132,11 @@ __all__ = [
     "PendingReceipt",
     "Provenance",
     "ProvenanceError",
+    "Rerank",
+    "Reranker",
     "RetentionGapError",
     "RoleFilter",
+    "ScopedMemory",
     "Selection",
     "Session",
     "SessionState",
