@@ -1,0 +1,1 @@
+"""Chat Completions, of OpenAI and of those who speak it: reading, folding streams, lowering."""
