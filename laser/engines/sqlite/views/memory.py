@@ -59,6 +59,8 @@ class SqliteMemoryView:
         self._place = (stream, topic)
         self._positions = Positions(database, "memory", self._place)
         self._vectors: dict[tuple[int, int], Vectors] = {}
+        self._counts: dict[tuple[object, ...], int] = {}
+        self._counted_at = (0, 0)
 
     async def position(self) -> str | None:
         """See ``View.position``."""
@@ -98,7 +100,7 @@ class SqliteMemoryView:
         """See ``MemoryView.keyword``."""
 
         def run(connection: sqlite3.Connection, scope: Scope) -> list[Found]:
-            ranked = keyword_scores(connection, scope, query, limit)
+            ranked = keyword_scores(connection, scope, query, limit, self._count(connection, scope))
             return _items(connection, owner, ranked, limit, now_micros)
 
         return await self._asked(owner, run, [])
@@ -197,6 +199,19 @@ class SqliteMemoryView:
             return nothing if columns is None else run(connection, Scope(columns))
 
         return await self._database.read(ask)
+
+    def _count(self, connection: sqlite3.Connection, scope: Scope) -> int:
+        """How many items a scope has. Counted again only when something was written since."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        now = (version, connection.total_changes)
+        if now != self._counted_at:
+            self._counts.clear()
+            self._counted_at = now
+        key = (scope.where, *scope.values)
+        if key not in self._counts:
+            statement = f"SELECT count(*) FROM memory_items WHERE {scope.where}"  # noqa: S608 - columns of our own
+            self._counts[key] = connection.execute(statement, scope.values).fetchone()[0]
+        return self._counts[key]
 
     def _load(self, connection: sqlite3.Connection, model: str, ns: int, dimensions: int) -> Vectors | None:
         """The vectors of a model and namespace, brought up to date."""

@@ -33,9 +33,12 @@ _BEFORE: Final = 0.2
 _CANDIDATES: Final = 2_000
 _CLOSE: Final = 250
 _NEAR: Final = 100
+# Of a question that is a whole text, the rarest words say what it is about.
+_MAX_WORDS: Final = 64
 
 _COUNT: Final = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"
 _ROWS: Final = "SELECT rowid FROM memory_words WHERE memory_words MATCH ?"
+_NEWEST: Final = f"{_ROWS} ORDER BY rowid DESC LIMIT ?"
 _SIZES: Final = "SELECT row, size FROM memory_items WHERE row IN (SELECT value FROM json_each(?))"
 # {0} is what the scope asks of a neighbour: what others remember in a conversation must not come between. That an item
 # comes after another is told by hand: a comparison of rows would use only the time in the index, and all records of a
@@ -104,7 +107,7 @@ def keyword_scores(
     """
     words = question_words(query)
     counts = {word: _scalar(connection, _COUNT, scope.having(scope.word(word))) for word in words}
-    present = sorted((word for word in words if counts[word]), key=lambda word: counts[word])
+    present = sorted((word for word in words if counts[word]), key=lambda word: counts[word])[:_MAX_WORDS]
     named = named_labels(connection, scope, query)
     own: dict[int, float] = {}
     doubled: set[int] = set()

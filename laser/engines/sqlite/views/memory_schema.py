@@ -81,8 +81,9 @@ CREATE TABLE memory_sources (
     PRIMARY KEY (ns, source, id)
 ) WITHOUT ROWID;
 
--- Words of the items that are shown. Beside them ":" and a number for each name that selects the item, ":first" for
--- the first of its id, "@" and a word of its label, and "~" and the numbers of a word's characters.
+-- Words of the items that are shown, each with its namespace's number and ":" before it, so that a question for a word
+-- meets no other namespace's; of a label with "@". Beside them ":" and a number for each other name that selects the
+-- item, and ":copy" with the namespace's for all but the first of an id. "~" begins a word that is spelt in numbers.
 CREATE VIRTUAL TABLE memory_words USING fts5 (
     words, content = '', detail = none, columnsize = 0, tokenize = "porter unicode61 tokenchars ':@~'"
 );

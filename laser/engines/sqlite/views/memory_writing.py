@@ -48,13 +48,16 @@ class Writing:
         last = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'memory_items'").fetchone()
         next_row = 1 if last is None else int(last[0]) + 1
         items: list[tuple[Any, ...]] = []
-        words: list[tuple[int, str]] = []
+        texts: list[tuple[str, list[str]]] = []
         fresh: dict[_Key, int] = {}
         for change in changes:
             if isinstance(change, Remembered):
-                row = self._item(next_row + len(items), change)
+                label, body = _label_and_body(change.body, None if change.fact is None else change.fact.key)
+                words = index_words(body)
+                row = self._item(next_row + len(items), change, len(words))
                 key = (row[2], change.id)
                 items.append(row)
+                texts.append((label, words))
                 plain = change.fact is None and not change.sources
                 if key not in self._touched and key not in fresh and plain and not self._is_known(key):
                     # Most items are new and stay the only one of their id: nothing is to be settled then.
@@ -74,8 +77,10 @@ class Writing:
             place = fresh.pop(key)
             items[place] = (*items[place][:18], _COPY, *items[place][19:])
         self._db.executemany(_INSERT, items)
-        words += ((items[place][0], _text(items[place])) for place in fresh.values())
-        self._db.executemany("INSERT INTO memory_words (rowid, words) VALUES (?, ?)", words)
+        self._db.executemany(
+            "INSERT INTO memory_words (rowid, words) VALUES (?, ?)",
+            [(items[place][0], _index_text(items[place], *texts[place])) for place in fresh.values()],
+        )
         self.settle()
 
     def touch_many(self, keys: Iterable[_Key]) -> None:
@@ -91,21 +96,20 @@ class Writing:
 
     # ---------------------------------------------------------------------------------------------- one record each
 
-    def _item(self, row: int, change: Remembered) -> tuple[Any, ...]:
+    def _item(self, row: int, change: Remembered, size: int) -> tuple[Any, ...]:
         names, owner, fact = self._names, change.owner, change.fact
         more: dict[str, Any] = {}
         if change.sources:
             more["sources"] = change.sources
         if change.lineage:
             more["lineage"] = change.lineage
-        _, body = _label_and_body(change.body, None if fact is None else fact.key)
         return (
             row, names.place, names.make(NS, owner.namespace), change.id, names.make(CONV, owner.conversation or ""),
             names.find(AGENT, owner.agent), names.find(USER, owner.user), names.find(APP, owner.app), change.kind,
             change.body, change.at_micros, change.partition, change.offset,
             None if fact is None else fact.key, None if fact is None else fact.origin,
             None if fact is None else fact.expires_at_micros, change.durable,
-            orjson.dumps(more).decode() if more else None, _COPY, None, len(index_words(body)),
+            orjson.dumps(more).decode() if more else None, _COPY, None, size,
         )  # fmt: skip
 
     def _note(self, key: _Key, change: Remembered) -> None:
@@ -267,11 +271,24 @@ def forget_all(connection: sqlite3.Connection, stream: str, topic: str) -> None:
 def _text(item: Sequence[Any]) -> str:
     """What the index keeps of a row of ``memory_items``."""
     label, body = _label_and_body(item[9], item[13])
-    names = [f":{number}" for number in (item[2], *item[4:8]) if number is not None]
-    if item[18] == _FIRST:
-        names.append(":first")
-    labels = (f"@{index_token(word)}" for word in label_words(label))
-    return " ".join([*names, *labels, *map(index_token, index_words(body))])
+    return _index_text(item, label, index_words(body))
+
+
+def _index_text(item: Sequence[Any], label: str, words: Sequence[str]) -> str:
+    ns = item[2]
+    found = [f":{number}" for number in item[4:8] if number is not None]
+    if item[18] == _SHOWN:
+        found.append(f":copy{ns}")
+    if label:
+        found += [f"{ns}@{index_token(word)}" for word in label_words(label)]
+    between = f" {ns}:"
+    text = between.join(words if _is_plain(item[9]) else map(index_token, words))
+    return f"{' '.join(found)}{between}{text}" if words else " ".join(found)
+
+
+def _is_plain(body: bytes) -> bool:
+    # Words of ASCII are tokens as they are.
+    return body.isascii()
 
 
 def _label_and_body(body: bytes, fact_key: str | None) -> tuple[str, str]:
