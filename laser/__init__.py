@@ -4,12 +4,15 @@
 """
 
 from laser.client import Laser, context_checkpoint
+from laser.content.collecting import CollectReport
+from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
 from laser.context.catching_up import CatchUpProgress
 from laser.context.chat_policies import ChatRoles, ToolPairs
 from laser.context.following import CaughtUp, Follow
 from laser.context.kv import KvNamespace
 from laser.context.policies import Chain, ContextPolicy, LastN, RoleFilter, Selection, TokenBudget
+from laser.context.referencing import record_holder
 from laser.context.resuming import AutoSave
 from laser.context.scope import ConversationState
 from laser.context.snapshots import checkpoint_from_snapshot, snapshot_from_checkpoint
@@ -19,6 +22,7 @@ from laser.errors import (
     AppendIndeterminateError,
     AuthenticationError,
     BudgetError,
+    BusyError,
     ClosedError,
     CodecError,
     ConfigError,
@@ -46,6 +50,7 @@ from laser.memory.memory import Memory
 from laser.memory.reranking import Rerank
 from laser.memory.scoped import ScopedMemory
 from laser.model.checkpoint import Checkpoint
+from laser.model.content import ContentEntry, ContentHead, ContentRef
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
 from laser.model.graph_walks import GraphExport, GraphHit, GraphPath, Hop, Triplet
 from laser.model.ids import derive_conversation_id, new_conversation_id
@@ -58,7 +63,20 @@ from laser.ports.embedder import Embedder, Reranker
 from laser.ports.estimator import estimate_tokens
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
-from laser.session.lifecycle import SessionState, SessionStatus
+from laser.session.active.active import ActiveContext
+from laser.session.active.compacting import Account, Compactor
+from laser.session.active.entries import ContextEntry, NewEntry
+from laser.session.active.events import Add, Remove, Replace
+from laser.session.active.state import (
+    ActiveState,
+    PendingCompaction,
+    RunState,
+    compactable,
+    compactable_tokens,
+    compaction_due,
+)
+from laser.session.active.turns import Run, Turn
+from laser.session.lifecycle import ForkOrigin, SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
 from laser.session.scope import ContextScope
 from laser.session.session import Session
@@ -70,6 +88,10 @@ __version__ = "0.1.0"
 __all__ = [
     "ABSENT",
     "CONTEXT_READ_WINDOW",
+    "Account",
+    "ActiveContext",
+    "ActiveState",
+    "Add",
     "AgentTopic",
     "AppendIndeterminateError",
     "AppendReceipt",
@@ -78,6 +100,7 @@ __all__ = [
     "AutoSave",
     "Batching",
     "BudgetError",
+    "BusyError",
     "CatchUpProgress",
     "CaughtUp",
     "Chain",
@@ -85,9 +108,11 @@ __all__ = [
     "Checkpoint",
     "ClosedError",
     "CodecError",
+    "Compactor",
     "ConfigError",
     "ConflictError",
     "ConsolidationReport",
+    "ContextEntry",
     "ContextManifest",
     "ContextMessage",
     "ContextPolicy",
@@ -104,6 +129,7 @@ __all__ = [
     "FoldProgress",
     "Folded",
     "Follow",
+    "ForkOrigin",
     "Graph",
     "GraphAssertion",
     "GraphExport",
@@ -126,16 +152,22 @@ __all__ = [
     "MemoryKind",
     "MessageRef",
     "Messages",
+    "NewEntry",
     "Node",
     "NotFoundError",
     "PartitionInfo",
+    "PendingCompaction",
     "PendingReceipt",
     "Provenance",
     "ProvenanceError",
+    "Remove",
+    "Replace",
     "Rerank",
     "Reranker",
     "RetentionGapError",
     "RoleFilter",
+    "Run",
+    "RunState",
     "ScopedMemory",
     "Selection",
     "Session",
@@ -155,15 +187,20 @@ __all__ = [
     "TopicSnapshotStore",
     "TransportError",
     "Triplet",
+    "Turn",
     "UnsupportedError",
     "Usage",
     "checkpoint_from_snapshot",
+    "compactable",
+    "compactable_tokens",
+    "compaction_due",
     "context_checkpoint",
     "decode_snapshot",
     "derive_conversation_id",
     "encode_snapshot",
     "estimate_tokens",
     "new_conversation_id",
+    "record_holder",
     "resume_offsets",
     "snapshot_from_checkpoint",
 ]

@@ -115,3 +115,50 @@ MAX_ENTRY_PREVIEW_BYTES: Final = 1_024
 
 MAX_SUPERSEDED_VERSIONS: Final = 5
 """Superseded versions of a catalog that an active context keeps beside the current one."""
+
+MAX_INLINE_BYTES: Final = 65_536
+"""Bytes of content that the catalog itself keeps; more goes to object storage (the storage guide, "Keep large bytes
+outside")."""
+
+CONTENT_PART_BYTES: Final = 1_048_576
+"""Bytes of content whose hash the catalog keeps apart, so that a range can be checked without reading all."""
+
+MAX_CONTENT_BYTES: Final = 64 * 1024**3
+"""Bytes of one content: 64 GiB, in parts of 8 MiB within the 10,000 that S3 allows an upload."""
+
+MAX_TENANT_BYTES: Final = 128
+"""UTF-8 bytes of a tenant's name."""
+
+MAX_HOLDER_BYTES: Final = 2_048
+"""UTF-8 bytes of a holder's name."""
+
+MAX_CONTENT_REFS: Final = 10_000
+"""References of one call: children of one content, contents of one hold or release."""
+
+MAX_MEDIA_TYPE_BYTES: Final = 255
+"""Bytes of a media type."""
+
+MAX_ENTRY_TEXT_BYTES: Final = 255
+"""UTF-8 bytes of a content's provider kind, and of the kind, source, id and origin of an entry."""
+
+MAX_PREVIEW_BYTES: Final = 1_024
+"""UTF-8 bytes of an entry's preview."""
+
+CONTENT_GRACE_SECONDS: Final = 7 * 86_400
+"""How long content stays that nothing holds, counted from its last put or admission (the storage guide, "Retain bytes
+through recorded ownership")."""
+
+DEFAULT_COMPACTION_LEASE_SECONDS: Final = 600.0
+"""Seconds, by the log's clock, after which another request may take over a compaction that is still under way."""
+
+MAX_COMPACTION_LEASE_SECONDS: Final = 86_400.0
+"""The longest such time that a request may ask for."""
+
+MAX_REPLY_BYTES: Final = 64_000_000
+"""Bytes of a model provider's answer, whole or streamed."""
+
+MAX_CACHE_KEY_CHARS: Final = 64
+"""Characters of a ``prompt_cache_key`` (OpenAI)."""
+
+MAX_TOOL_NAME_CHARS: Final = 64
+"""Characters of a tool's name (OpenAI; Anthropic allows twice as many)."""

@@ -17,6 +17,7 @@ from laser.wire.state_json import encode_state
 
 __all__ = [
     "SESSION_STATES",
+    "ForkOrigin",
     "LifecycleEvent",
     "SessionState",
     "SessionStatus",
@@ -35,17 +36,34 @@ SESSION_STATES: Final[tuple[SessionState, ...]] = ("running", *_TERMINAL)
 """Every state of a session."""
 
 
+class ForkOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a fork comes from.
+
+    Attributes:
+        session: the other session's id. messages, events: how many messages of its conversation, and events of its
+            active context, were copied. revision: the context's at that moment.
+        began_at_micros: when the first copy was written, microseconds since 1970 UTC.
+    """
+
+    session: str
+    messages: int
+    events: int
+    revision: int
+    began_at_micros: int
+
+
 class LifecycleEvent(msgspec.Struct, frozen=True):
     """One step of a session's life.
 
     Attributes:
         event: ``started``, ``ended``, ``failed`` or ``cancelled``.
-        label: of a start. error: of a failure, any JSON.
+        label, origin: of a start. error: of a failure, any JSON.
     """
 
     event: str
     label: str | None = None
     error: Any = None
+    origin: ForkOrigin | None = None
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -56,6 +74,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
         label: given at the start. parent, root: the sessions above it. agent: who started it.
         started_at_micros, finished_at_micros: the broker's time, microseconds since 1970 UTC.
         error: of a failed session. decided_by: the id of the record that finished it.
+        origin: of a fork, where it comes from.
     """
 
     id: str
@@ -68,6 +87,12 @@ class SessionStatus(msgspec.Struct, frozen=True):
     finished_at_micros: int | None = None
     error: Any = None
     decided_by: int | None = None
+    origin: ForkOrigin | None = None
+
+    @property
+    def began_at_micros(self) -> int:
+        """When its first record was written: a fork's copies are on the log before it starts."""
+        return self.started_at_micros if self.origin is None else self.origin.began_at_micros
 
 
 def encode_event(event: LifecycleEvent) -> bytes:
@@ -85,6 +110,8 @@ def encode_event(event: LifecycleEvent) -> bytes:
         except InvalidError as error:
             raise InvalidError(str(error).replace("state:", "error:", 1), argument="error") from error
         value["error"] = event.error
+    if event.origin is not None:
+        value["origin"] = msgspec.to_builtins(event.origin)
     return orjson.dumps(value)
 
 
@@ -99,7 +126,11 @@ def decode_event(payload: bytes) -> LifecycleEvent | None:
     event, label = value.get(_KEY), value.get("label")
     if event not in (_STARTED, *_TERMINAL) or not isinstance(label, str | None):
         return None
-    return LifecycleEvent(event, label, value.get("error"))
+    try:
+        origin = msgspec.convert(value.get("origin"), ForkOrigin | None)
+    except msgspec.ValidationError:
+        return None
+    return LifecycleEvent(event, label, value.get("error"), origin)
 
 
 def fold_status(status: SessionStatus | None, message: ContextMessage) -> SessionStatus | None:
@@ -118,6 +149,7 @@ def fold_status(status: SessionStatus | None, message: ContextMessage) -> Sessio
             root=provenance.root_conversation_id,
             agent=provenance.agent,
             started_at_micros=message.timestamp_micros,
+            origin=event.origin,
         )
     if status is None or status.state != "running":
         return status

@@ -11,7 +11,7 @@ import orjson
 from laser.context.policies import ContextPolicy, Selection
 from laser.errors import CodecError
 from laser.model.messages import ContextMessage, SkippedRecord
-from laser.ports.estimator import estimate_tokens
+from laser.ports.estimator import message_tokens
 
 __all__ = ["AssembledContext", "ContextManifest", "MessageRef", "decode_manifest", "encode_manifest", "make_manifest"]
 
@@ -74,7 +74,7 @@ def make_manifest(
         reason=selection.reason,
         kept=tuple(MessageRef(m.topic, m.partition, m.offset) for m in selection.kept),
         dropped=tuple(MessageRef(m.topic, m.partition, m.offset) for m in selection.dropped),
-        tokens=sum(estimate_tokens(message.payload) for message in selection.kept),
+        tokens=sum(message_tokens(message) for message in selection.kept),
         over_budget=selection.over_budget,
         skipped=tuple(MessageRef(s.topic, s.partition, s.offset) for s in skipped),
     )

@@ -11,14 +11,18 @@ from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
 from laser.errors import ConflictError, NotFoundError
-from laser.limits import DEFAULT_LAST_N
+from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS, DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
+from laser.models.selection import ApiKind
 from laser.session.active.active import ActiveContext
+from laser.session.active.compacting import Compactor, compact
 from laser.session.active.entries import NewEntry
+from laser.session.active.events import CompactionMode
 from laser.session.active.reading import ActiveLog
+from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
@@ -39,34 +43,85 @@ class Session:
     """
 
     def __init__(
-        self, laser: Connection, session_id: str, parent: str | None, root: str | None, agent: str | None
+        self,
+        laser: Connection,
+        session_id: str,
+        parent: str | None,
+        root: str | None,
+        agent: str | None,
+        *,
+        began_at_micros: int | None = None,
     ) -> None:
         self._laser = laser
         self._agent = agent
+        self._began_at_micros = began_at_micros
         self.id = session_id
         self.parent = parent
         self.root = root
-        self._active = ActiveLog(laser, self.scope(), agent)
+        fresh = began_at_micros is None
+        self._active = ActiveLog(laser, session_id, self._lineage, agent, self._began, fresh=fresh)
 
     @property
     def active(self) -> ActiveContext:
         """What the next model call of the session will consume, as distinct from what happened."""
         return ActiveContext(self._active)
 
-    def run(self, inputs: Sequence[NewEntry] = ()) -> Run:
+    def run(self, inputs: Sequence[NewEntry] = (), *, api: ApiKind | None = None) -> Run:
         """Work on one request, with ``async with``: ``run.turn()`` freezes the context for a model call.
 
         Args:
             inputs: entries that the run begins with.
+            api: the kind of API that its model is called by. The first one that a run, or an entry, names is the
+                session's for good; another one is refused.
         """
-        return Run(self._active, inputs)
+        return Run(self._active, inputs, api)
+
+    async def compact(
+        self,
+        compactor: Compactor,
+        *,
+        seen: int | None = None,
+        mode: CompactionMode = "strategy",
+        lease: float = DEFAULT_COMPACTION_LEASE_SECONDS,
+    ) -> ActiveState:
+        """Replaces a part of the active context by a smaller account of it, that the compactor works out.
+
+        Until it is through, runs and edits are refused. When the compactor fails, takes longer than the lease, or this
+        is cancelled, everything stays as it was and the context can be used again. What was compacted stays on the log:
+        see ``read_run`` and ``transcript``.
+
+        Args:
+            compactor: from the context to an ``Account``, or ``None`` when there is nothing to be won.
+            seen: the revision to compact; ``None`` for that of now.
+            mode: ``provider_triggered`` goes with OpenAI Responses only.
+            lease: seconds that it may take; after that, by the log's clock, another request may take over.
+
+        Returns:
+            The context afterwards.
+
+        Raises:
+            BusyError: a run or another compaction is under way. ConflictError: the context is at another revision than
+                ``seen``, or somebody else gave the compaction up meanwhile. InvalidError: the account is blank, or
+                removes what has to stay. TimeoutError: the lease ran out. Whatever the compactor raises.
+
+            In each case nothing was changed.
+        """
+        return await compact(self._active, compactor, seen=seen, mode=mode, lease=lease)
 
     def scope(self) -> ContextScope:
         """The scope of the session's conversation. Its appends carry the session's parent and root."""
-        lineage = None
-        if self.parent is not None or self.root is not None:
-            lineage = Provenance(parent_conversation_id=self.parent, root_conversation_id=self.root)
-        return ContextScope(self._laser, self.id, lineage)
+        return ContextScope(self._laser, self.id, self._lineage)
+
+    @property
+    def _lineage(self) -> Provenance | None:
+        if self.parent is None and self.root is None:
+            return None
+        return Provenance(parent_conversation_id=self.parent, root_conversation_id=self.root)
+
+    async def _began(self) -> int:
+        if self._began_at_micros is None:
+            self._began_at_micros = (await self.status()).began_at_micros
+        return self._began_at_micros
 
     async def status(self) -> SessionStatus:
         """How the session stands, folded from the log.

@@ -68,7 +68,9 @@ class Sessions:
             IdError: not a session id. NotFoundError: no such session.
         """
         status = await read_status(self._laser, parse_conversation_id(session_id))
-        return Session(self._laser, status.id, status.parent, status.root, agent)
+        return Session(
+            self._laser, status.id, status.parent, status.root, agent, began_at_micros=status.began_at_micros
+        )
 
     async def list(
         self, *, state: SessionState | None = None, parent: str | None = None, limit: int = 100

@@ -10,7 +10,7 @@ from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW_BYTES
 from laser.model.content import ContentRef
 
-__all__ = ["ENTRY_KINDS", "PROTECTED_KINDS", "ContextEntry", "EntryKind", "NewEntry", "check_entry"]
+__all__ = ["ENTRY_KINDS", "MODEL_KINDS", "PROTECTED_KINDS", "ContextEntry", "EntryKind", "NewEntry", "check_entry"]
 
 EntryKind = Literal[
     "instruction",
@@ -38,6 +38,9 @@ ENTRY_KINDS: Final[tuple[EntryKind, ...]] = (
     "compaction",
 )
 
+MODEL_KINDS: Final = frozenset({"assistant", "reasoning", "tool_call", "compaction"})
+"""Kinds that a model itself gave: they are no news to it."""
+
 PROTECTED_KINDS: Final = frozenset({"instruction", "skill"})
 """Kinds that no compaction removes. Of catalogs the current version of each key stays too."""
 
@@ -49,11 +52,15 @@ class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         kind: what it is to the conversation, whatever the provider calls it.
         payload: the provider's own bytes, or text as UTF-8; ``None`` when ``ref`` says where they are.
         ref: content that holds the bytes, for what is too large to stand in an event.
-        key: an entry with a key takes the place of the earlier one; a ``catalog`` is appended and supersedes it.
+        key: an entry with a key takes the place of the earlier one of its kind and scope; a ``catalog`` is appended
+            and supersedes it.
         call_id: of a ``tool_call``, and of the ``tool_result`` that answers it.
+        interim: of a ``tool_result`` that is not the last word: the call stays open.
         api: the API kind whose native shape the payload has; ``None`` for plain text.
         tokens: what it is estimated to cost; ``None`` unknown.
-        source: who put it there, such as ``run`` or ``refresh``. run: the run that it goes with.
+        scope: ``run`` for an entry that leaves the context when the run ends that it came in with; it stands beside
+            one of the session with the same key, which is there again afterwards.
+        source: who put it there, such as ``discovery``.
         origin: for people, such as ``user:ann``; it authorises nothing.
         provenance: the digest of what it was made from, such as the audio of a transcript.
         preview: a few words for an inspector; never sent to a model.
@@ -64,10 +71,11 @@ class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     ref: ContentRef | None = None
     key: str | None = None
     call_id: str | None = None
+    interim: bool = False
     api: str | None = None
     tokens: int | None = None
+    scope: Literal["session", "run"] = "session"
     source: str | None = None
-    run: str | None = None
     origin: str | None = None
     provenance: str | None = None
     preview: str | None = None
@@ -80,7 +88,8 @@ class ContextEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         id: its number in the session; never used again. revision: that it came in with.
         entry: what was added. supersedes: of a catalog, the id of the version before it.
         superseded: a later version of its key has come.
-        consumed: a turn has begun since it came.
+        consumed: a turn that saw it was finished, or the model gave it itself.
+        run: the run that it goes with, where its scope is ``run``.
     """
 
     id: int
@@ -89,6 +98,7 @@ class ContextEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     supersedes: int | None = None
     superseded: bool = False
     consumed: bool = False
+    run: str | None = None
 
     @property
     def kind(self) -> EntryKind:
@@ -123,10 +133,18 @@ def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
         )
     if entry.kind in ("tool_call", "tool_result") and not entry.call_id:
         raise InvalidError(f"{argument}: a {entry.kind} needs the call_id that pairs it", argument=argument)
-    if entry.tokens is not None and (type(entry.tokens) is not int or entry.tokens < 0):
-        raise InvalidError(f"{argument}: tokens {entry.tokens!r:.40} is not a whole number from 0", argument=argument)
+    if entry.interim and entry.kind != "tool_result":
+        raise InvalidError(f"{argument}: interim goes with a tool_result, not a {entry.kind}", argument=argument)
+    if entry.scope not in ("session", "run"):
+        raise InvalidError(f"{argument}: scope {entry.scope!r:.40} is neither session nor run", argument=argument)
+    if entry.tokens is not None and (type(entry.tokens) is not int or not 0 <= entry.tokens < 2**63):
+        raise InvalidError(
+            f"{argument}: tokens {entry.tokens!r:.40} is not a whole number from 0 to 2**63 - 1", argument=argument
+        )
+    if entry.ref is not None and not isinstance(entry.ref, ContentRef):
+        raise InvalidError(f"{argument}: ref is {type(entry.ref).__name__}, not a ContentRef", argument=argument)
     _check_size(entry.payload, MAX_ENTRY_BYTES, argument, "payload", "; keep it as content and give its ref")
-    for name in ("key", "call_id", "api", "source", "run", "origin", "provenance"):
+    for name in ("key", "call_id", "api", "source", "origin", "provenance"):
         _check_text(getattr(entry, name), MAX_ENTRY_KEY_BYTES, argument, name)
     _check_text(entry.preview, MAX_ENTRY_PREVIEW_BYTES, argument, "preview")
     return entry

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laser.errors import CodecError
+from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS
 from laser.session.active.entries import NewEntry
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Edit",
     "Edited",
     "Event",
+    "Inherited",
+    "Opened",
     "Remove",
     "Replace",
     "RunFinished",
@@ -33,6 +36,27 @@ __all__ = [
 ACTIVE_TOPIC: Final = "agent.active"
 
 CompactionMode = Literal["provider_triggered", "provider_standalone", "strategy"]
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened", omit_defaults=True):
+    """The first event of a context: without it, what came before the first one that is left is gone.
+
+    Attributes:
+        inherits: the session that the events after it were copied from, up to ``Inherited``.
+    """
+
+    inherits: str | None = None
+
+
+class Inherited(msgspec.Struct, frozen=True, tag="inherited", omit_defaults=True):
+    """Everything before it was copied from another session; what comes now is this one's own.
+
+    Attributes:
+        session: the other one. messages: how many messages of its conversation were copied.
+    """
+
+    session: str
+    messages: int = 0
 
 
 class Add(msgspec.Struct, frozen=True, tag="add", omit_defaults=True):
@@ -58,17 +82,19 @@ Edit = Add | Remove | Replace
 
 
 class Edited(msgspec.Struct, frozen=True, tag="edited", omit_defaults=True):
-    """Edits, all or none, of a context as of a revision."""
+    """Edits, all or none, of a context as of a revision. idle: only when no run is under way or waited for."""
 
     seen: int
     edits: tuple[Edit, ...]
+    idle: bool = False
 
 
 class RunStarted(msgspec.Struct, frozen=True, tag="run_started", omit_defaults=True):
-    """A run began, with its inputs."""
+    """A run began, with its inputs. api: the kind of API that its model is called by."""
 
     run: str
     inputs: tuple[NewEntry, ...] = ()
+    api: str | None = None
 
 
 class Steered(msgspec.Struct, frozen=True, tag="steered"):
@@ -111,12 +137,17 @@ class RunFinished(msgspec.Struct, frozen=True, tag="run_finished", omit_defaults
     output: NewEntry | None = None
 
 
-class CompactionRequested(msgspec.Struct, frozen=True, tag="compaction_requested"):
-    """Somebody sets about compacting a context as of a revision."""
+class CompactionRequested(msgspec.Struct, frozen=True, tag="compaction_requested", omit_defaults=True):
+    """Somebody sets about compacting a context as of a revision.
+
+    Attributes:
+        lease: seconds after which, by the log's clock, another request may take over.
+    """
 
     request: str
     seen: int
     mode: CompactionMode
+    lease: float = DEFAULT_COMPACTION_LEASE_SECONDS
 
 
 class CompactionCommitted(msgspec.Struct, frozen=True, tag="compaction_committed", omit_defaults=True):
@@ -140,7 +171,9 @@ class CompactionFailed(msgspec.Struct, frozen=True, tag="compaction_failed", omi
 
 
 Event = (
-    Edited
+    Opened
+    | Inherited
+    | Edited
     | RunStarted
     | Steered
     | TurnStarted

@@ -11,17 +11,18 @@ from typing import Final
 
 import msgspec
 
-from laser.limits import MAX_SUPERSEDED_VERSIONS
-from laser.session.active.entries import ContextEntry, NewEntry
+from laser.session.active.entries import MODEL_KINDS, NewEntry
+from laser.session.active.entry_set import EntrySet, SavedEntries
 from laser.session.active.events import (
-    Add,
     CompactionCommitted,
     CompactionFailed,
     CompactionRequested,
-    Edit,
     Edited,
     Event,
+    Inherited,
+    Opened,
     Remove,
+    Replace,
     RunFinished,
     RunStarted,
     Steered,
@@ -30,21 +31,23 @@ from laser.session.active.events import (
 )
 from laser.session.active.state import ActiveState, PendingCompaction, RunState, compactable, in_request_order
 
-__all__ = ["ActiveFold", "Saved"]
+__all__ = ["ActiveFold", "Saved", "prunes"]
 
 _RUNNING: Final = "running"
+_PRUNING_API: Final = "openai_responses"
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """A fold's state, to go on from."""
 
-    entries: tuple[ContextEntry, ...] = ()
+    entries: SavedEntries = SavedEntries()
     revision: int = 0
-    next_id: int = 1
     run: RunState | None = None
     runs: int = 0
     steering: tuple[NewEntry, ...] = ()
     pending: PendingCompaction | None = None
+    api: str | None = None
+    opened: bool = False
 
 
 class ActiveFold:
@@ -52,43 +55,54 @@ class ActiveFold:
 
     Args:
         start: the state to go on from; ``None`` for the beginning.
+
+    Attributes:
+        opened: its first event was seen.
     """
 
     def __init__(self, start: Saved | None = None) -> None:
         saved = start or Saved()
-        self._entries = {entry.id: entry for entry in saved.entries}
+        self._entries = EntrySet(saved.entries)
         self._revision = saved.revision
-        self._next_id = saved.next_id
         self._run = saved.run
         self._runs = saved.runs
         self._steering = list(saved.steering)
         self._pending = saved.pending
+        self._api = saved.api
+        self.opened = saved.opened
 
-    def apply(self, event: Event) -> str | None:
+    def apply(self, event: Event, at_micros: int = 0) -> str | None:
         """Applies an event.
 
+        Args:
+            at_micros: the log's time of the event.
+
         Returns:
-            ``None``, or why it changed nothing: its first word is ``conflict``, ``busy``, ``compacting``, ``absent`` or
-            ``stale``.
+            ``None``, or why it changed nothing: its first word is ``conflict``, ``busy``, ``compacting``, ``absent``,
+            ``refused`` or ``stale``.
         """
-        if isinstance(event, Edited):
-            return self._edit(event)
         if isinstance(event, TurnFinished):
             return self._finish_turn(event)
         if isinstance(event, TurnStarted):
             return self._start_turn(event)
+        if isinstance(event, Edited):
+            return self._edit(event)
         if isinstance(event, RunStarted):
             return self._start_run(event)
         if isinstance(event, Steered):
-            self._steering.append(event.entry)
-            return None
+            return self._steer(event)
         if isinstance(event, RunFinished):
             return self._finish_run(event)
         if isinstance(event, CompactionRequested):
-            return self._request(event)
+            return self._request(event, at_micros)
         if isinstance(event, CompactionCommitted):
             return self._commit(event)
-        return self._give_up(event)
+        if isinstance(event, CompactionFailed):
+            return self._give_up(event)
+        if isinstance(event, Opened):
+            self.opened = True
+            return None
+        return self._inherit(event)
 
     @property
     def revision(self) -> int:
@@ -97,44 +111,77 @@ class ActiveFold:
 
     def state(self) -> ActiveState:
         """The context now."""
-        entries = in_request_order(list(self._entries.values()))
-        return ActiveState(self._revision, entries, self._run, self._runs, tuple(self._steering), self._pending)
-
-    def save(self) -> Saved:
-        """What a later fold can go on from."""
-        return Saved(
-            tuple(self._entries.values()),
+        return ActiveState(
             self._revision,
-            self._next_id,
+            in_request_order(self._entries.all()),
             self._run,
             self._runs,
             tuple(self._steering),
             self._pending,
+            self._api,
         )
 
-    # ------------------------------------------------------------------------------------------------ one event each
+    def save(self) -> Saved:
+        """What a later fold can go on from."""
+        return Saved(
+            self._entries.save(),
+            self._revision,
+            self._run,
+            self._runs,
+            tuple(self._steering),
+            self._pending,
+            self._api,
+            self.opened,
+        )
+
+    # ------------------------------------------------------------------------------------------------ edits
 
     def _edit(self, event: Edited) -> str | None:
         if self._pending is not None:
             return f"compacting: compaction {self._pending.request} is under way; edit again when it is through"
+        if event.idle and self._run is not None and self._run.state == _RUNNING:
+            return f"busy: run {self._run.id} is under way"
+        if event.idle and self._steering:
+            return "busy: input waits for the next turn"
         if event.seen != self._revision:
             return f"conflict: the edit saw revision {event.seen}, the context is at {self._revision}"
-        there = set(self._entries)
-        for edit in event.edits:
-            if not isinstance(edit, Add) and edit.id not in there:
-                return f"absent: there is no entry {edit.id}"
-            if isinstance(edit, Remove):
-                there.discard(edit.id)
+        running = self._run.id if self._run is not None and self._run.state == _RUNNING else None
+        added = [edit.entry for edit in event.edits if not isinstance(edit, Remove)]
+        refusal = self._check_api(added)
+        if refusal is None and running is None and any(entry.scope == "run" for entry in added):
+            refusal = "refused: an entry goes with a run, but none is under way"
+        refusal = refusal or self._entries.check(event.edits, running)
+        if refusal is not None:
+            return refusal
         self._revision += 1
+        self._note_api(added)
         for edit in event.edits:
-            self._apply_edit(edit)
+            if isinstance(edit, Remove):
+                self._entries.remove(edit.id)
+            elif isinstance(edit, Replace):
+                self._entries.replace(edit.id, edit.entry, self._revision, running)
+            else:
+                self._entries.add(edit.entry, self._revision, running, consumed=False)
         return None
+
+    def _steer(self, event: Steered) -> str | None:
+        refusal = self._check_api((event.entry,))
+        if refusal is None:
+            self._note_api((event.entry,))
+            self._steering.append(event.entry)
+        return refusal
+
+    # ------------------------------------------------------------------------------------------------ runs and turns
 
     def _start_run(self, event: RunStarted) -> str | None:
         if self._pending is not None:
             return f"compacting: compaction {self._pending.request} is under way; start again when it is through"
         if self._run is not None and self._run.state == _RUNNING:
             return f"busy: run {self._run.id} is under way"
+        refusal = self._check_api(event.inputs, event.api)
+        if refusal is not None:
+            return refusal
+        self._note_api(event.inputs, event.api)
         self._run = RunState(event.run)
         self._runs += 1
         self._append(event.inputs, event.run)
@@ -148,9 +195,6 @@ class ActiveFold:
             return f"busy: turn {run.turn} is under way"
         steered, self._steering = self._steering, []
         self._append(steered, run.id)
-        for entry in self._entries.values():
-            if not entry.consumed:
-                self._entries[entry.id] = msgspec.structs.replace(entry, consumed=True)
         self._run = msgspec.structs.replace(run, turn=event.turn, turns=run.turns + 1, revision=self._revision)
         return None
 
@@ -158,13 +202,23 @@ class ActiveFold:
         run = self._run
         if run is None or run.id != event.run or run.turn != event.turn:
             return f"stale: turn {event.turn} is not under way"
+        refusal = self._check_api(event.outputs) if event.complete else None
+        if refusal is not None:
+            return refusal
         usage = dict(run.usage)
         for name, count in event.usage.items():
             usage[name] = usage.get(name, 0) + count
         self._run = msgspec.structs.replace(run, turn=None, usage=usage)
         if event.complete:
-            # What the model itself gave is no news to it.
-            self._append(event.outputs, None, consumed=True)
+            self._note_api(event.outputs)
+            frozen = run.revision or 0
+            self._entries.consume(frozen)
+            if prunes(self._api, event.outputs):
+                # The provider's own account stands for what the turn saw; what came meanwhile stays.
+                gone = [entry.id for entry in compactable(self._entries.all()) if entry.revision <= frozen]
+                self._entries.drop(gone)
+                self._entries.drop_superseded()
+            self._append(event.outputs, run.id, from_model=True)
         return None
 
     def _finish_run(self, event: RunFinished) -> str | None:
@@ -172,21 +226,23 @@ class ActiveFold:
         if run is None or run.id != event.run or run.state != _RUNNING:
             return f"absent: run {event.run} is not under way"
         self._run = msgspec.structs.replace(run, state=event.state, turn=None, output=event.output)
-        gone = [entry.id for entry in self._entries.values() if entry.entry.run == run.id]
-        if gone:
+        if self._entries.expire():
             self._revision += 1
-        for entry_id in gone:
-            del self._entries[entry_id]
         return None
 
-    def _request(self, event: CompactionRequested) -> str | None:
-        if self._pending is not None:
-            return f"compacting: compaction {self._pending.request} is under way"
+    # ------------------------------------------------------------------------------------------------ compaction
+
+    def _request(self, event: CompactionRequested, at_micros: int) -> str | None:
+        pending = self._pending
+        if pending is not None and at_micros < pending.expires_at_micros:
+            return f"compacting: compaction {pending.request} is under way"
         if self._run is not None and self._run.state == _RUNNING:
             return f"busy: run {self._run.id} is under way"
         if event.seen != self._revision:
             return f"conflict: the request saw revision {event.seen}, the context is at {self._revision}"
-        self._pending = PendingCompaction(event.request, event.seen, event.mode)
+        if event.mode == "provider_triggered" and self._api != _PRUNING_API:
+            return f"refused: mode provider_triggered goes with {_PRUNING_API}, the session's API is {self._api}"
+        self._pending = PendingCompaction(event.request, event.seen, event.mode, at_micros, event.lease)
         return None
 
     def _commit(self, event: CompactionCommitted) -> str | None:
@@ -195,23 +251,25 @@ class ActiveFold:
             return f"stale: compaction {event.request} is not under way"
         if event.seen != self._revision:
             return f"stale: the compaction is of revision {event.seen}, the context is at {self._revision}"
-        removable = {entry.id for entry in compactable(list(self._entries.values()))}
-        kept = [entry_id for entry_id in event.removed if entry_id not in removable]
-        if kept:
-            return f"conflict: entry {kept[0]} may not be compacted"
+        refusal = self._check_api(event.entries) or self._check_removed(event.removed)
+        if refusal is not None:
+            return refusal
         self._pending = None
         self._revision += 1
-        gone = set(event.removed) | {entry.id for entry in self._entries.values() if entry.superseded}
-        place = min((at for at, entry_id in enumerate(self._entries) if entry_id in event.removed), default=None)
-        before = list(self._entries.values())
-        self._entries = {}
-        for at, entry in enumerate(before):
-            if at == place:
-                self._add_all(event.entries, None, consumed=True)
-            if entry.id not in gone:
-                self._entries[entry.id] = entry
-        if place is None:
-            self._add_all(event.entries, None, consumed=True)
+        self._note_api(event.entries)
+        self._entries.swap(event.removed, event.entries, self._revision)
+        return None
+
+    def _check_removed(self, removed: Sequence[int]) -> str | None:
+        gone = set(removed)
+        removable = {entry.id: entry.entry.call_id for entry in compactable(self._entries.all())}
+        kept = sorted(entry_id for entry_id in gone if entry_id not in removable)
+        if kept:
+            return f"refused: entry {kept[0]} may not be compacted"
+        calls = {removable[entry_id] for entry_id in gone} - {None}
+        torn = [entry_id for entry_id, call in removable.items() if call in calls and entry_id not in gone]
+        if torn:
+            return f"refused: entry {torn[0]} belongs to a tool call that is removed; both go or both stay"
         return None
 
     def _give_up(self, event: CompactionFailed) -> str | None:
@@ -220,50 +278,35 @@ class ActiveFold:
         self._pending = None
         return None
 
-    # ------------------------------------------------------------------------------------------------ entries
+    # ------------------------------------------------------------------------------------------------ the rest
 
-    def _append(self, entries: Sequence[NewEntry], run: str | None, *, consumed: bool = False) -> None:
-        if entries:
-            self._revision += 1
-            self._add_all(entries, run, consumed=consumed)
-
-    def _add_all(self, entries: Sequence[NewEntry], run: str | None, *, consumed: bool) -> None:
-        for entry in entries:
-            # An input that goes with "the run" need not know its name.
-            if entry.run == "" and run is not None:
-                entry = msgspec.structs.replace(entry, run=run)
-            self._add(entry, consumed)
-
-    def _apply_edit(self, edit: Edit) -> None:
-        if isinstance(edit, Add):
-            self._add(edit.entry, False)
-        elif isinstance(edit, Remove):
-            self._entries.pop(edit.id, None)
-        elif edit.id in self._entries:
-            self._entries[edit.id] = ContextEntry(edit.id, self._revision, edit.entry)
-
-    def _add(self, entry: NewEntry, consumed: bool) -> None:
-        before = None if entry.key is None else self._current(entry.key)
-        if before is None or entry.kind == "catalog":
-            added = ContextEntry(
-                self._next_id, self._revision, entry, None if before is None else before.id, consumed=consumed
-            )
-            if before is not None:
-                self._entries[before.id] = msgspec.structs.replace(before, superseded=True)
-            self._next_id += 1
-            self._entries[added.id] = added
-            if before is not None and entry.key is not None:
-                self._drop_oldest(entry.key)
-        else:
-            self._entries[before.id] = ContextEntry(before.id, self._revision, entry, consumed=consumed)
-
-    def _current(self, key: str) -> ContextEntry | None:
-        for entry in reversed(self._entries.values()):
-            if entry.entry.key == key and not entry.superseded:
-                return entry
+    def _inherit(self, event: Inherited) -> str | None:
+        # Nobody will go on with what was under way in the other session.
+        self._pending = None
+        if self._run is not None and self._run.state == _RUNNING:
+            self._finish_run(RunFinished(self._run.id, "cancelled"))
         return None
 
-    def _drop_oldest(self, key: str) -> None:
-        old = [entry.id for entry in self._entries.values() if entry.superseded and entry.entry.key == key]
-        for entry_id in old[: max(0, len(old) - MAX_SUPERSEDED_VERSIONS)]:
-            del self._entries[entry_id]
+    def _append(self, entries: Sequence[NewEntry], run: str, *, from_model: bool = False) -> None:
+        if entries:
+            self._revision += 1
+            for entry in entries:
+                consumed = from_model and entry.kind in MODEL_KINDS
+                self._entries.add(entry, self._revision, run, consumed=consumed)
+
+    def _check_api(self, entries: Sequence[NewEntry], api: str | None = None) -> str | None:
+        fixed = self._api
+        for one in (api, *(entry.api for entry in entries)):
+            if one is not None and fixed is not None and one != fixed:
+                return f"refused: the session's API kind is {fixed}, not {one}; begin a new session for another one"
+            fixed = fixed or one
+        return None
+
+    def _note_api(self, entries: Sequence[NewEntry], api: str | None = None) -> None:
+        if self._api is None:
+            self._api = api or next((entry.api for entry in entries if entry.api is not None), None)
+
+
+def prunes(api: str | None, outputs: Sequence[NewEntry]) -> bool:
+    """Whether a turn's outputs hold the provider's own account of what came before."""
+    return api == _PRUNING_API and any(entry.kind == "compaction" for entry in outputs)

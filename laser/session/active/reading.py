@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import msgspec
 
+from laser.context.appending import build_provenance, build_record, with_lineage
 from laser.context.connection import Connection
 from laser.context.replay import Replay
 from laser.context.snapshots import resume_point, snapshot_of_spans
 from laser.context.spans import look_up, spans_from_checkpoint, spans_full
 from laser.context.stores import Store, TopicSnapshotStore
-from laser.errors import CodecError, LaserError, NotFoundError, StaleCheckpointError
+from laser.errors import (
+    AppendIndeterminateError,
+    CodecError,
+    LaserError,
+    NotFoundError,
+    StaleCheckpointError,
+    StorageError,
+)
 from laser.model.ids import new_record_id
 from laser.model.messages import ContextMessage
+from laser.model.provenance import Provenance
+from laser.model.records import NewRecord
 from laser.model.snapshot import Snapshot
 from laser.model.topics import AgentTopic, TopicConfig
 from laser.model.window import Match
-from laser.session.active.events import ACTIVE_TOPIC, Event, decode_active, encode_active
+from laser.session.active.events import ACTIVE_TOPIC, Event, Opened, decode_active, encode_active
 from laser.session.active.fold import ActiveFold, Saved
-from laser.session.scope import ContextScope
+from laser.session.active.state import ActiveState
+from laser.session.gaps import check_beginning
 
-__all__ = ["ActiveLog"]
+__all__ = ["ActiveLog", "Outcome"]
 
 _logger = logging.getLogger("laser.session")
 
@@ -32,8 +44,21 @@ _FOLD: Final = "laser.active"
 _VERSION: Final = 1
 _PARTITIONS: Final = 4
 _SAVE_EVERY: Final = 1_000
-_VERDICTS: Final = 1_024
 _APPLY_CHUNK: Final = 256
+# A larger state is encoded and decoded in a worker thread: it would hold up the event loop for milliseconds.
+_INLINE_ENTRIES: Final = 500
+_INLINE_BYTES: Final = 128 * 1024
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What the log made of an event.
+
+    Attributes:
+        verdict: ``None``, or why it changed nothing. state: the context right after it, whatever came later.
+    """
+
+    verdict: str | None
+    state: ActiveState
 
 
 class ActiveLog:
@@ -41,53 +66,119 @@ class ActiveLog:
 
     It goes on from what this handle has folded before, else from the newest snapshot on ``agent.snapshots``, else from
     the beginning; a snapshot that cannot be used costs time, never truth. Every thousand events it saves one.
+
+    Args:
+        began: when the session's records began, microseconds since 1970 UTC by the log's clock.
+        fresh: the session was started by this very handle: before it has events, none can be missing.
     """
 
-    def __init__(self, laser: Connection, scope: ContextScope, agent: str | None) -> None:
+    def __init__(
+        self,
+        laser: Connection,
+        conversation: str,
+        lineage: Provenance | None,
+        agent: str | None,
+        began: Callable[[], Awaitable[int]],
+        *,
+        fresh: bool = False,
+    ) -> None:
         self._laser = laser
-        self._scope = scope
+        self._conversation = conversation
+        self._lineage = lineage
         self._agent = agent
+        self._began = began
+        self._fresh = fresh
         self._store: Store = TopicSnapshotStore(laser, _FOLD, version=_VERSION)
         self._lock = anyio.Lock()
         self._fold: ActiveFold | None = None
         self._at: Snapshot | None = None
         self._last_ids: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._since_save = 0
-        self._verdicts: OrderedDict[int, str | None] = OrderedDict()
+        self._awaited: dict[int, Outcome | None] = {}
 
-    async def append(self, event: Event) -> str | None:
-        """Writes an event, and says what the log made of it: ``None``, or why it changed nothing."""
-        payload, record = encode_active(event), new_record_id()
+    async def append(self, event: Event) -> Outcome:
+        """Writes an event, and says what the log made of it."""
+        record = self._record(event)
+        async with self._lock:
+            fold = self._fold or await self._catch_up()
+        records = [record] if fold.opened else [self._record(Opened()), record]
+        self._awaited[record.id] = None
         try:
-            await self._scope.append(ACTIVE_TOPIC, payload, agent=self._agent, id=record)
-        except NotFoundError:
-            await self._laser.open_log().ensure_topic(self._laser.stream, ACTIVE_TOPIC, TopicConfig(_PARTITIONS))
-            await self._scope.append(ACTIVE_TOPIC, payload, agent=self._agent, id=record)
-        async with self._lock:
-            await self._catch_up()
-            return self._verdicts.get(record)
+            await self._write(records)
+            async with self._lock:
+                await self._catch_up()
+            outcome = self._awaited[record.id]
+        finally:
+            del self._awaited[record.id]
+        if outcome is None:
+            # The log acknowledged the record and does not show it.
+            raise StorageError(f"session {self._conversation}: an event is not on {ACTIVE_TOPIC} although it was kept")
+        return outcome
 
-    async def read(self) -> ActiveFold:
-        """The fold, with everything that was on the log when this was called. Not to be changed."""
+    async def read(self) -> ActiveState:
+        """The context, with everything that was on the log when this was called."""
         async with self._lock:
-            return await self._catch_up()
+            return (await self._catch_up()).state()
 
-    async def at(self, revision: int) -> ActiveFold | None:
-        """The fold at its last moment at a revision, replayed from the log's beginning; ``None`` if it never was."""
-        fold, found = ActiveFold(), Saved() if revision == 0 else None
+    async def at(self, revision: int) -> ActiveState | None:
+        """The context at its last moment at a revision, replayed from the log's beginning; ``None`` if it never was."""
+        fold, found = ActiveFold(), ActiveFold().state() if revision == 0 else None
         replay = await self._replay(None)
         while fold.revision <= revision and (batch := await replay.next_batch(_APPLY_CHUNK)) is not None:
             for message in batch:
-                self._apply(fold, message, note=False)
+                before = fold.save() if fold.revision == revision else None
+                await self._check_first(fold, replay, message)
+                self._apply(fold, message)
                 if fold.revision > revision:
+                    found = ActiveFold(before).state() if before is not None else found
                     break
-                if fold.revision == revision:
-                    found = fold.save()
             await anyio.lowlevel.checkpoint()
-        return None if found is None else ActiveFold(found)
+        return fold.state() if fold.revision == revision else found
+
+    async def events(self, each: Callable[[Event, ContextMessage], None]) -> None:
+        """Gives out every event from the log's beginning.
+
+        Raises:
+            RetentionGapError: events are gone.
+        """
+        fold = ActiveFold()
+        replay = await self._replay(None)
+        while (batch := await replay.next_batch(_APPLY_CHUNK)) is not None:
+            for message in batch:
+                await self._check_first(fold, replay, message)
+                try:
+                    event = decode_active(message.payload)
+                except CodecError:
+                    continue
+                fold.opened = True
+                each(event, message)
+            await anyio.lowlevel.checkpoint()
+        await self._check_first(fold, replay, None)
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def _record(self, event: Event) -> NewRecord:
+        lineage = None if self._lineage is None else with_lineage(self._lineage, None)
+        provenance = build_provenance(self._conversation, ACTIVE_TOPIC, self._agent, lineage)
+        return build_record(encode_active(event), provenance, new_record_id())
+
+    async def _write(self, records: list[NewRecord]) -> None:
+        log, stream = self._laser.open_log(), self._laser.stream
+        try:
+            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation)
+        except NotFoundError:
+            await log.ensure_topic(stream, ACTIVE_TOPIC, TopicConfig(_PARTITIONS))
+            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation)
+        except AppendIndeterminateError:
+            # Once more, looking first: what the log has already is not written twice.
+            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation, find_first=True)
+
+    # ------------------------------------------------------------------------------------------------ reading
 
     async def _catch_up(self) -> ActiveFold:
+        # Taken out while it is folded into: a fold that was cancelled half-way must not be gone on from.
         fold, start = self._fold, self._at
+        self._fold = self._at = None
         if fold is None:
             fold, start = await self._saved()
         try:
@@ -95,15 +186,15 @@ class ActiveLog:
             applied = await self._run(replay, fold)
         except StaleCheckpointError as error:
             # The log is another one than was folded: a topic made anew, or cut short.
-            _logger.warning("session %s: the active context is folded anew: %s", self._scope.conversation, error)
-            self._verdicts.clear()
+            _logger.warning("session %s: the active context is folded anew: %s", self._conversation, error)
             self._last_ids.clear()
-            fold = ActiveFold()
+            start, fold = None, ActiveFold()
             replay = await self._replay(None)
             applied = await self._run(replay, fold)
-        if applied or self._at is None:
-            self._at = await self._snapshot(replay, b"{}")
-        self._fold = fold
+        if applied or start is None:
+            start = await self._snapshot(replay, b"{}")
+        self._fold, self._at = fold, start
+        self._fresh = self._fresh and not fold.opened
         self._since_save += applied
         if self._since_save >= _SAVE_EVERY:
             await self._save(replay, fold)
@@ -116,40 +207,65 @@ class ActiveLog:
             spans = spans_full([ACTIVE_TOPIC], infos)
         else:
             spans = spans_from_checkpoint([ACTIVE_TOPIC], infos, resume_point(start, [ACTIVE_TOPIC], infos, stream))
-        return Replay(log, stream, Match(self._scope.conversation), spans)
+        return Replay(log, stream, Match(self._conversation), spans)
 
     async def _run(self, replay: Replay, fold: ActiveFold) -> int:
         applied = 0
         while (batch := await replay.next_batch(_APPLY_CHUNK)) is not None:
             for message in batch:
-                self._apply(fold, message, note=True)
+                if not fold.opened:
+                    await self._check_first(fold, replay, message)
+                self._apply(fold, message)
             applied += len(batch)
             await anyio.lowlevel.checkpoint()
+        if not fold.opened:
+            await self._check_first(fold, replay, None)
         return applied
 
-    def _apply(self, fold: ActiveFold, message: ContextMessage, *, note: bool) -> None:
+    async def _check_first(self, fold: ActiveFold, replay: Replay, message: ContextMessage | None) -> None:
+        """Refuses a log that lacks a context's first event.
+
+        Raises:
+            RetentionGapError: so it is.
+        """
+        if fold.opened or (self._fresh if message is None else _opens(message)):
+            return
+        spans = [span for span, _ in replay.positions()]
+        log, stream = self._laser.open_log(), self._laser.stream
+        if message is not None:
+            spans = [span for span in spans if span.partition == message.partition]
+        await check_beginning(log, stream, spans, None if message is not None else self._began)
+
+    def _apply(self, fold: ActiveFold, message: ContextMessage) -> None:
         try:
-            verdict = fold.apply(decode_active(message.payload))
+            verdict = fold.apply(decode_active(message.payload), message.timestamp_micros)
         except CodecError as error:
             verdict = f"unreadable: {error}"
-            _logger.warning("session %s: event at %s: %s", self._scope.conversation, message.id, error)
-        if note:
-            self._verdicts[message.record_id] = verdict
-            if len(self._verdicts) > _VERDICTS:
-                self._verdicts.popitem(last=False)
+            _logger.warning("session %s: event at %s: %s", self._conversation, message.id, error)
+        if message.record_id in self._awaited:
+            self._awaited[message.record_id] = Outcome(verdict, fold.state())
+
+    # ------------------------------------------------------------------------------------------------ snapshots
 
     async def _saved(self) -> tuple[ActiveFold, Snapshot | None]:
-        snapshot = await self._store.latest(self._scope.conversation)
+        snapshot = await self._store.latest(self._conversation)
         if snapshot is None or snapshot.version != _VERSION:
             return ActiveFold(), None
         try:
-            return ActiveFold(msgspec.json.decode(snapshot.state, type=Saved)), snapshot
+            if len(snapshot.state) < _INLINE_BYTES:
+                return ActiveFold(_decode(snapshot.state)), snapshot
+            return ActiveFold(await anyio.to_thread.run_sync(_decode, snapshot.state)), snapshot
         except msgspec.MsgspecError as error:
-            _logger.warning("session %s: unreadable snapshot: %s", self._scope.conversation, error)
+            _logger.warning("session %s: unreadable snapshot: %s", self._conversation, error)
             return ActiveFold(), None
 
     async def _save(self, replay: Replay, fold: ActiveFold) -> None:
-        snapshot = await self._snapshot(replay, msgspec.json.encode(fold.save()))
+        saved = fold.save()
+        if len(saved.entries.entries) < _INLINE_ENTRIES:
+            state = msgspec.json.encode(saved)
+        else:
+            state = await anyio.to_thread.run_sync(msgspec.json.encode, saved)
+        snapshot = await self._snapshot(replay, state)
         self._since_save = 0
         if snapshot is None:
             return
@@ -157,12 +273,23 @@ class ActiveLog:
             await self._store.save(snapshot)
         except NotFoundError:
             # A stream without agent.snapshots folds from the beginning; that is slower and no less true.
-            _logger.info("session %s: no topic %s to save to", self._scope.conversation, AgentTopic.Snapshots)
+            _logger.info("session %s: no topic %s to save to", self._conversation, AgentTopic.Snapshots)
         except LaserError as error:
-            _logger.warning("session %s: the context was not saved: %s", self._scope.conversation, error)
+            _logger.warning("session %s: the context was not saved: %s", self._conversation, error)
 
     async def _snapshot(self, replay: Replay, state: bytes) -> Snapshot | None:
         log, stream = self._laser.open_log(), self._laser.stream
         return await snapshot_of_spans(
-            log, stream, self._scope.conversation, _FOLD, _VERSION, replay.positions(), state, None, self._last_ids
+            log, stream, self._conversation, _FOLD, _VERSION, replay.positions(), state, None, self._last_ids
         )
+
+
+def _decode(state: bytes) -> Saved:
+    return msgspec.json.decode(state, type=Saved)
+
+
+def _opens(message: ContextMessage) -> bool:
+    try:
+        return isinstance(decode_active(message.payload), Opened)
+    except CodecError:
+        return False

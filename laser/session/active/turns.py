@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Final, Literal
+from typing import Literal
 
-import anyio
-
-from laser.errors import ClosedError, InvalidError
+from laser.errors import AppendIndeterminateError, ClosedError, InvalidError
 from laser.model.ids import new_conversation_id
-from laser.session.active.active import settle
+from laser.models.selection import ApiKind, check_api_kind
 from laser.session.active.entries import NewEntry, check_entry
 from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
+from laser.session.active.fold import prunes
 from laser.session.active.reading import ActiveLog
+from laser.session.active.settling import last_word, settle
 from laser.session.active.state import ActiveState
 
 __all__ = ["Run", "Turn"]
 
-_LAST_WORD_SECONDS: Final = 5.0
-
 
 class Turn:
-    """One model call. ``Run.turn`` makes it.
+    """One model call. ``Run.turn`` makes it; with ``async with`` a turn that is left by an error ends as failed.
 
     Attributes:
         id, run: names. context: what the call consumes: frozen, whatever happens to the active context meanwhile.
@@ -39,19 +37,29 @@ class Turn:
         """Ends the turn with what the model gave.
 
         Args:
-            outputs: entries for the next turn: the native items, and the results of tools that were called.
+            outputs: entries for the next turn: the native items, and the results of tools that were called. When one
+                is of the kind ``compaction`` (OpenAI Responses, where the request asked for it), the conversation that
+                the turn saw leaves the context, as far as a compaction may remove it.
             usage: tokens as the provider counted them, by name; what is not known is left out.
 
         Raises:
-            ConflictError: the turn is not under way any more; nothing was changed.
+            ConflictError: the turn is not under way any more. InvalidError: outputs of another API kind than the
+                session's, or a compaction of one that has none; in both cases nothing was changed.
         """
         for place, entry in enumerate(outputs):
             check_entry(entry, f"outputs[{place}]")
+        api = self.context.api or next((entry.api for entry in outputs if entry.api is not None), None)
+        if any(entry.kind == "compaction" for entry in outputs) and not prunes(api, outputs):
+            raise InvalidError(
+                f"outputs: a turn compacts with OpenAI Responses only, the session's API is {api}", argument="outputs"
+            )
         return await self._end(outputs, usage, complete=True)
 
-    async def fail(self, outputs: Sequence[NewEntry] = ()) -> ActiveState:
-        """Ends a turn whose call failed or was cut off. What came of it enters no context."""
-        return await self._end(outputs, None, complete=False)
+    async def fail(self, outputs: Sequence[NewEntry] = (), usage: Mapping[str, int] | None = None) -> ActiveState:
+        """Ends a turn whose call failed or was cut off. What came of it is kept on the log, and enters no context."""
+        for place, entry in enumerate(outputs):
+            check_entry(entry, f"outputs[{place}]")
+        return await self._end(outputs, usage, complete=False)
 
     async def _end(
         self, outputs: Sequence[NewEntry], usage: Mapping[str, int] | None, *, complete: bool
@@ -63,9 +71,19 @@ class Turn:
             if not isinstance(name, str) or type(count) is not int or count < 0:
                 raise InvalidError(f"usage: {name!r:.40} is {count!r:.40}, not a count of tokens", argument="usage")
         event = TurnFinished(self.run, self.id, tuple(outputs), counts, complete)
-        state = await settle(self._log, event)
+        state = await settle(self._log, event, "outputs")
         self._finished = True
         return state
+
+    async def __aenter__(self) -> Turn:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Left without a word it stays under way: only its run can tell what that means.
+        if kind is not None and not self._finished:
+            await last_word(self.fail)
 
     def __repr__(self) -> str:
         return f"Turn({self.id!r}, revision={self.context.revision})"
@@ -77,11 +95,12 @@ class Run:
     Left by an exception it finishes as ``failed``, cancelled as ``cancelled``, else as ``ended``.
     """
 
-    def __init__(self, log: ActiveLog, inputs: Sequence[NewEntry]) -> None:
+    def __init__(self, log: ActiveLog, inputs: Sequence[NewEntry], api: ApiKind | None = None) -> None:
         for place, entry in enumerate(inputs):
             check_entry(entry, f"inputs[{place}]")
         self._log = log
         self._inputs = tuple(inputs)
+        self._api = None if api is None else check_api_kind(api)
         self._finished = False
         self.id = new_conversation_id()
 
@@ -89,9 +108,9 @@ class Run:
         """Begins the run.
 
         Raises:
-            BusyError: another run or a compaction is under way.
+            BusyError: another run or a compaction is under way. InvalidError: the session's API kind is another one.
         """
-        return await settle(self._log, RunStarted(self.id, self._inputs))
+        return await settle(self._log, RunStarted(self.id, self._inputs, self._api), "api")
 
     async def turn(self) -> Turn:
         """Begins a turn: what was steered meanwhile enters, and the context is frozen for it.
@@ -100,7 +119,7 @@ class Run:
             BusyError: another turn is under way. NotFoundError: the run is not under way.
         """
         turn = new_conversation_id()
-        state = await settle(self._log, TurnStarted(self.id, turn))
+        state = await settle(self._log, TurnStarted(self.id, turn), "turn")
         return Turn(self._log, self.id, turn, state)
 
     async def finish(
@@ -113,12 +132,21 @@ class Run:
         """
         if output is not None:
             check_entry(output, "output")
-        found = await settle(self._log, RunFinished(self.id, state, output))
+        found = await settle(self._log, RunFinished(self.id, state, output), "output")
         self._finished = True
         return found
 
     async def __aenter__(self) -> Run:
-        await self.start()
+        try:
+            await self.start()
+        except Exception as error:
+            if isinstance(error, AppendIndeterminateError):
+                await last_word(self._cancelled)
+            raise
+        except BaseException:
+            # Cancelled half-way it may have begun: nobody would ever finish it.
+            await last_word(self._cancelled)
+            raise
         return self
 
     async def __aexit__(
@@ -129,14 +157,12 @@ class Run:
         if kind is None:
             await self.finish()
         elif issubclass(kind, Exception):
-            await self.finish(state="failed")
+            await last_word(lambda: self.finish(state="failed"))
         else:
-            await self._cancelled()
+            await last_word(self._cancelled)
 
-    async def _cancelled(self) -> None:
-        # The log must learn of it although the task may not wait any more; it may not wait for ever either.
-        with anyio.move_on_after(_LAST_WORD_SECONDS, shield=True):
-            await self.finish(state="cancelled")
+    async def _cancelled(self) -> ActiveState:
+        return await self.finish(state="cancelled")
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"
