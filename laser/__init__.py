@@ -4,8 +4,6 @@
 """
 
 from laser.client import Laser, context_checkpoint
-from laser.content.collecting import CollectReport
-from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
 from laser.context.catching_up import CatchUpProgress
 from laser.context.chat_policies import ChatRoles, ToolPairs
@@ -50,7 +48,6 @@ from laser.memory.memory import Memory
 from laser.memory.reranking import Rerank
 from laser.memory.scoped import ScopedMemory
 from laser.model.checkpoint import Checkpoint
-from laser.model.content import ContentEntry, ContentHead, ContentRef
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
 from laser.model.graph_walks import GraphExport, GraphHit, GraphPath, Hop, Triplet
 from laser.model.ids import derive_conversation_id, new_conversation_id
