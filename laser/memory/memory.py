@@ -153,7 +153,8 @@ class Memory:
         """The items that matter most.
 
         Args:
-            query: what it is about; ``semantic`` is the same, as laser-sdk calls it.
+            query: what it is about; of a long text the rarest 64 words count. ``semantic`` is the same, as laser-sdk
+                calls it.
             limit: items, from 0 to ``MAX_MEMORY_RESULTS``.
             strategy:
 

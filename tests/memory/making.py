@@ -138,11 +138,8 @@ async def said_by_view(view: MemoryView, now: int) -> list[Any]:
 
 async def said_by_fold(fold: MemoryFold, now: int) -> list[Any]:
     """The same of a fold."""
-    said: list[Any] = []
-    for owner in OWNERS:
-        for by_feedback in (False, True):
-            said.append(await fold.recall(owner, None, 1_000, now, by_feedback=by_feedback))
-    return said
+    ways = [(owner, by_feedback) for owner in OWNERS for by_feedback in (False, True)]
+    return [await fold.recall(owner, None, 1_000, now, by_feedback=by_feedback) for owner, by_feedback in ways]
 
 
 def as_items(said: list[Any]) -> list[Any]:

@@ -39,6 +39,7 @@ _MAX_WORDS: Final = 64
 _COUNT: Final = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"
 _ROWS: Final = "SELECT rowid FROM memory_words WHERE memory_words MATCH ?"
 _NEWEST: Final = f"{_ROWS} ORDER BY rowid DESC LIMIT ?"
+_ALL_ROWS: Final = "SELECT json_group_array(rowid) FROM memory_words WHERE memory_words MATCH ?"
 _SIZES: Final = "SELECT row, size FROM memory_items WHERE row IN (SELECT value FROM json_each(?))"
 # {0} is what the scope asks of a neighbour: what others remember in a conversation must not come between. That an item
 # comes after another is told by hand: a comparison of rows would use only the time in the index, and all records of a
@@ -135,7 +136,9 @@ def named_labels(connection: sqlite3.Connection, scope: Scope, query: str) -> fr
 
 def labelled(connection: sqlite3.Connection, scope: Scope, word: str) -> list[int]:
     """The scope's rows with a word in their label."""
-    return [row for (row,) in connection.execute(_ROWS, (scope.having(scope.label(word)),))]
+    # As one value: many rows cost more to hand over than to find.
+    rows: list[int] = orjson.loads(_scalar(connection, _ALL_ROWS, scope.having(scope.label(word))))
+    return rows
 
 
 class _Candidates:
@@ -220,9 +223,8 @@ def _with_neighbours(connection: sqlite3.Connection, scope: Scope, own: Mapping[
     return {row: math.fsum(shares) for row, shares in parts.items()}
 
 
-def _scalar(connection: sqlite3.Connection, statement: str, *values: Any) -> int:
-    found: int = connection.execute(statement, values).fetchone()[0]
-    return found
+def _scalar(connection: sqlite3.Connection, statement: str, *values: Any) -> Any:
+    return connection.execute(statement, values).fetchone()[0]
 
 
 def _quoted(term: str) -> str:
