@@ -44,9 +44,10 @@ class Vectors:
         self.dimensions = dimensions
         self.last = 0
         self._count = 0
+        self._ascending = True
         self._rows = np.zeros(1_024, np.int64)
         self._vectors = np.zeros((1_024, dimensions), np.float32)
-        self._signs = np.zeros((1_024, math.ceil(dimensions / 64)), np.uint64)
+        self._signs = np.zeros((math.ceil(dimensions / 64), 1_024), np.uint64)  # a row for each 64 signs
 
     def extend(self, entries: Iterable[tuple[int, int, bytes]]) -> None:
         """Adds vectors.
@@ -61,9 +62,11 @@ class Vectors:
         vectors = np.frombuffer(b"".join(data for _, _, data in batch), "<f4").reshape(-1, self.dimensions)
         self._make_room(len(batch))
         part = slice(self._count, self._count + len(batch))
-        self._rows[part] = [row for _, row, _ in batch]
+        rows = self._rows[part] = np.array([row for _, row, _ in batch], np.int64)
+        before = self._rows[self._count - 1] if self._count else -1
+        self._ascending = self._ascending and bool(before < rows[0] and (np.diff(rows) > 0).all())
         self._vectors[part] = vectors
-        self._signs[part] = self._signs_of(vectors)
+        self._signs[:, part] = self._signs_of(vectors)
         self._count += len(batch)
         self.last = batch[-1][0]
 
@@ -80,20 +83,36 @@ class Vectors:
         rows = self._rows[: self._count]
         weights = np.ones(self._count, np.float32)
         if named:
-            weights[np.isin(rows, np.fromiter(named, np.int64, len(named)))] = _NAMED
+            weights[self._places(named)] = _NAMED
         if only is not None:
-            places = np.flatnonzero(np.isin(rows, np.fromiter(only, np.int64, len(only))))
+            places = self._places(only)
         elif self._count > _EXACT:
             places = self._likeliest(vector, weights)
         else:
             places = np.arange(self._count)
-        scores = (self._vectors[places] @ vector) * weights[places]
+        # Not the library's product of matrices: its sums change with what else is in them, and it keeps all cores busy.
+        scores = np.einsum("ij,j->i", self._vectors[places], vector) * weights[places]
         order = np.lexsort((-rows[places], -scores))[:count]
         return [(int(rows[places[at]]), float(scores[at])) for at in order]
 
+    def _places(self, wanted: Collection[int]) -> NDArray[int64]:
+        """Where rows are that there are vectors of."""
+        np = _numpy()
+        rows, keys = self._rows[: self._count], np.fromiter(wanted, np.int64, len(wanted))
+        if not self._ascending:
+            unsorted: NDArray[int64] = np.flatnonzero(np.isin(rows, keys))
+            return unsorted
+        places = np.searchsorted(rows, keys)
+        inside = places < len(rows)
+        places, keys = places[inside], keys[inside]
+        found: NDArray[int64] = places[rows[places] == keys]
+        return found
+
     def _likeliest(self, vector: NDArray[float32], weights: NDArray[float32]) -> NDArray[int64]:
         np = _numpy()
-        gaps = np.bitwise_count(self._signs[: self._count] ^ self._signs_of(vector[None])[0]).sum(1, dtype=np.uint16)
+        gaps = np.zeros(self._count, np.uint16)
+        for signs, asked in zip(self._signs, self._signs_of(vector[None]), strict=True):
+            gaps += np.bitwise_count(signs[: self._count] ^ asked)
         picks = []
         for least in sorted({1.0, float(weights.max())}):  # the named ones have a pick of their own
             places = np.flatnonzero(weights >= least)
@@ -106,9 +125,9 @@ class Vectors:
     def _signs_of(self, vectors: NDArray[float32]) -> NDArray[uint64]:
         np = _numpy()
         bits = np.packbits(vectors > 0, axis=1)
-        padded = np.zeros((len(vectors), self._signs.shape[1] * 8), np.uint8)
+        padded = np.zeros((len(vectors), len(self._signs) * 8), np.uint8)
         padded[:, : bits.shape[1]] = bits
-        signs: NDArray[uint64] = padded.view(np.uint64)
+        signs: NDArray[uint64] = padded.view(np.uint64).T
         return signs
 
     def _make_room(self, more: int) -> None:
@@ -117,11 +136,14 @@ class Vectors:
         if needed <= len(self._rows):
             return
         size = max(needed, 2 * len(self._rows))
-        for name in ("_rows", "_vectors", "_signs"):
+        for name in ("_rows", "_vectors"):
             before = getattr(self, name)
             grown = np.zeros((size, *before.shape[1:]), before.dtype)
             grown[: self._count] = before[: self._count]
             setattr(self, name, grown)
+        signs = np.zeros((len(self._signs), size), np.uint64)
+        signs[:, : self._count] = self._signs[:, : self._count]
+        self._signs = signs
 
 
 def _numpy() -> Any:

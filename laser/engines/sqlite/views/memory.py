@@ -12,7 +12,7 @@ from laser.engines._vectors import Vectors, pack_vector
 from laser.engines._words import without_labels
 from laser.engines.sqlite.views.database import ViewDatabase
 from laser.engines.sqlite.views.memory_keyword import Scope, keyword_scores, labelled, named_labels
-from laser.engines.sqlite.views.memory_names import MODEL, Names
+from laser.engines.sqlite.views.memory_names import MODEL, NS, Names
 from laser.engines.sqlite.views.memory_writing import Writing, forget_all, trim_records
 from laser.engines.sqlite.views.positions import Positions
 from laser.errors import InvalidError
@@ -23,12 +23,17 @@ __all__ = ["SqliteMemoryView"]
 
 T = TypeVar("T")
 
-_ITEM: Final = """
+_COLUMNS: Final = """
 SELECT i.row, i.id, i.kind, i.body, i.at, i.part, i.off, i.fact_key, i.origin, i.expires, i.durable, i.more, i.weight,
     c.name, a.name, u.name, p.name
-FROM memory_items i JOIN memory_names c ON c.id = i.conv LEFT JOIN memory_names a ON a.id = i.agent
+"""
+_NAMES: Final = """
+JOIN memory_names c ON c.id = i.conv LEFT JOIN memory_names a ON a.id = i.agent
     LEFT JOIN memory_names u ON u.id = i.user LEFT JOIN memory_names p ON p.id = i.app
 """
+_ITEM: Final = f"{_COLUMNS} FROM memory_items i {_NAMES}"
+# CROSS JOIN: the rows come first; the planner would rather walk all of a namespace.
+_THESE: Final = f"{_COLUMNS} FROM json_each(?) asked CROSS JOIN memory_items i ON i.row = asked.value {_NAMES}"
 _HOLDS: Final = "(expires IS NULL OR expires > ?)"
 _NEWEST: Final = "at DESC, part DESC, off DESC"
 _GET: Final = f"{_ITEM} WHERE i.ns = ? AND i.id = ? AND state >= 2 AND {_HOLDS} ORDER BY at, part, off"
@@ -38,8 +43,13 @@ AND (? OR fact_key = ?) ORDER BY at, part, off
 """
 _OUTLIVED: Final = f"{_ITEM} WHERE i.ns = ? AND expires <= ? AND state >= 1 ORDER BY at, part, off LIMIT ?"
 _UNEMBEDDED: Final = """
-SELECT row, body FROM memory_items i WHERE ns = ? AND state >= 2
-AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = ? AND row = i.row) ORDER BY row LIMIT ?
+SELECT row, body FROM memory_unembedded JOIN memory_items USING (row) WHERE model = ? AND memory_unembedded.ns = ?
+ORDER BY row LIMIT ?
+"""
+_MODEL: Final = "SELECT 1 FROM memory_models WHERE ns = ? AND model = ?"
+_ALL_LACK_IT: Final = """
+INSERT OR IGNORE INTO memory_unembedded SELECT ?1, ns, row FROM memory_items i WHERE ns = ?2 AND state >= 2
+AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = ?1 AND row = i.row)
 """
 _ADDED: Final = (
     "SELECT number, row, vector FROM memory_vectors WHERE model = ? AND ns = ? AND number > ? ORDER BY number"
@@ -120,16 +130,14 @@ class SqliteMemoryView:
                 named.update(labelled(connection, scope, word))
             only: list[int] | None = None
             if len(scope.values) > 1:
-                statement = f"SELECT row FROM memory_items WHERE {scope.where}"  # noqa: S608 - columns of our own
-                only = [row for (row,) in connection.execute(statement, scope.values)]
+                only = _rows(connection, scope.where, scope.values)
             while True:
                 ranked = vectors.nearest(packed, 2 * limit, only=only, named=named)
                 found = _items(connection, owner, ranked, limit, now_micros, scope)
                 if only is not None or len(found) >= min(limit, len(ranked)):
                     return found
                 # Copies and outlived facts took the places of others: look only at what can be shown.
-                statement = f"SELECT row FROM memory_items WHERE {scope.where} AND {_HOLDS}"  # noqa: S608
-                only = [row for (row,) in connection.execute(statement, (*scope.values, now_micros))]
+                only = _rows(connection, f"{scope.where} AND {_HOLDS}", [*scope.values, now_micros])
 
         return await self._asked(owner, run, [])
 
@@ -174,12 +182,26 @@ class SqliteMemoryView:
     async def unembedded(self, namespace: str, model: str, limit: int) -> list[Unembedded]:
         """See ``MemoryView.unembedded``."""
 
-        def run(connection: sqlite3.Connection, scope: Scope) -> list[Unembedded]:
+        def run(connection: sqlite3.Connection, scope: Scope) -> list[Unembedded] | None:
             number = Names(connection, *self._place, make=False).find(MODEL, model)
-            rows = connection.execute(_UNEMBEDDED, (scope.values[0], number, limit))
+            (ns,) = scope.values
+            if number is None or connection.execute(_MODEL, (ns, number)).fetchone() is None:
+                return None
+            rows = connection.execute(_UNEMBEDDED, (number, ns, limit))
             return [Unembedded(row, body.decode("utf-8", "replace")) for row, body in rows]
 
-        return await self._asked(MemoryOwner(namespace), run, [])
+        def begin(connection: sqlite3.Connection) -> None:
+            names = Names(connection, *self._place, make=True)
+            number, ns = names.make(MODEL, model), names.make(NS, namespace)
+            connection.execute("INSERT OR IGNORE INTO memory_models VALUES (?, ?)", (ns, number))
+            connection.execute(_ALL_LACK_IT, (number, ns))
+
+        owner = MemoryOwner(namespace)
+        found: list[Unembedded] | None = await self._asked(owner, run, [])
+        if found is None:
+            await self._database.write(begin)
+            found = await self._asked(owner, run, [])
+        return found or []
 
     async def embed(self, model: str, rows: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
         """See ``MemoryView.embed``."""
@@ -190,6 +212,9 @@ class SqliteMemoryView:
             for row, data in zip(rows, packed, strict=True):
                 _check_length(connection, number, model, len(data))
                 connection.execute(_EMBED, (number, data, row))
+            connection.executemany(
+                "DELETE FROM memory_unembedded WHERE model = ? AND row = ?", [(number, row) for row in rows]
+            )
 
         await self._database.write(run)
 
@@ -228,6 +253,13 @@ class SqliteMemoryView:
         return vectors
 
 
+def _rows(connection: sqlite3.Connection, where: str, values: Sequence[int]) -> list[int]:
+    # As one value: many rows cost more to hand over than to find.
+    statement = f"SELECT json_group_array(row) FROM memory_items WHERE {where}"  # noqa: S608 - columns of our own
+    rows: list[int] = orjson.loads(connection.execute(statement, values).fetchone()[0])
+    return rows
+
+
 def _items(
     connection: sqlite3.Connection,
     owner: MemoryOwner,
@@ -242,7 +274,7 @@ def _items(
         part = ranked[start : start + max(1, limit)]
         where, values = ("1", []) if scope is None else (scope.of("i"), scope.values)
         rows = connection.execute(
-            f"{_ITEM} WHERE i.row IN (SELECT value FROM json_each(?)) AND {where} AND {_HOLDS}",  # noqa: S608
+            f"{_THESE} WHERE {where} AND {_HOLDS}",
             (orjson.dumps([row for row, _ in part]).decode(), *values, now_micros),
         )
         there = {row[0]: row for row in rows}

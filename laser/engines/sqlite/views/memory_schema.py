@@ -98,4 +98,25 @@ CREATE TABLE memory_vectors (
 );
 CREATE INDEX memory_vectors_ns ON memory_vectors (model, ns, number);
 CREATE INDEX memory_vectors_row ON memory_vectors (row);
+
+-- Models that items of a namespace were embedded with, and which of its shown items lack their vectors.
+CREATE TABLE memory_models (
+    ns INTEGER NOT NULL,
+    model INTEGER NOT NULL,
+    PRIMARY KEY (ns, model)
+) WITHOUT ROWID;
+CREATE TABLE memory_unembedded (
+    model INTEGER NOT NULL,
+    ns INTEGER NOT NULL,
+    row INTEGER NOT NULL,
+    PRIMARY KEY (model, ns, row)
+) WITHOUT ROWID;
+CREATE INDEX memory_unembedded_row ON memory_unembedded (row);
+CREATE TRIGGER memory_item_added AFTER INSERT ON memory_items WHEN new.state >= 2 BEGIN
+    INSERT INTO memory_unembedded SELECT model, ns, new.row FROM memory_models WHERE ns = new.ns; END;
+CREATE TRIGGER memory_item_shown AFTER UPDATE OF state ON memory_items WHEN new.state >= 2 AND old.state < 2 BEGIN
+    INSERT OR IGNORE INTO memory_unembedded SELECT model, ns, new.row FROM memory_models m WHERE ns = new.ns
+        AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = m.model AND row = new.row); END;
+CREATE TRIGGER memory_item_hidden AFTER UPDATE OF state ON memory_items WHEN new.state < 2 AND old.state >= 2 BEGIN
+    DELETE FROM memory_unembedded WHERE row = new.row; END;
 """

@@ -199,6 +199,7 @@ class Writing:
         if after is None:
             db.execute("DELETE FROM memory_items WHERE row = ?", (row,))
             db.execute("DELETE FROM memory_vectors WHERE row = ?", (row,))
+            db.execute("DELETE FROM memory_unembedded WHERE row = ?", (row,))
             return
         db.execute("UPDATE memory_items SET state = ? WHERE row = ?", (after, row))
         if after >= _SHOWN:
@@ -254,6 +255,7 @@ def forget_all(connection: sqlite3.Connection, stream: str, topic: str) -> None:
         # The only topic: the index need not be told of each item.
         connection.execute("INSERT INTO memory_words (memory_words) VALUES ('delete-all')")
         connection.execute("DELETE FROM memory_vectors")
+        connection.execute("DELETE FROM memory_unembedded")
         connection.execute("DELETE FROM memory_items")
     else:
         writing = Writing(connection, stream, topic)
@@ -261,9 +263,11 @@ def forget_all(connection: sqlite3.Connection, stream: str, topic: str) -> None:
             writing.drop(*row)
     connection.execute("DELETE FROM memory_feedback WHERE place = ?", (place,))
     connection.execute("DELETE FROM memory_tombs WHERE place = ?", (place,))
-    connection.execute(
-        "DELETE FROM memory_sources WHERE ns IN (SELECT id FROM memory_names WHERE kind = ? AND place = ?)", (NS, place)
-    )
+    for statement in (
+        "DELETE FROM memory_sources WHERE ns IN (SELECT id FROM memory_names WHERE kind = ? AND place = ?)",
+        "DELETE FROM memory_models WHERE ns IN (SELECT id FROM memory_names WHERE kind = ? AND place = ?)",
+    ):
+        connection.execute(statement, (NS, place))
     # Names tell who was here.
     connection.execute("DELETE FROM memory_names WHERE place = ?", (place,))
 
