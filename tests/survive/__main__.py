@@ -1,4 +1,4 @@
-"""``python -m tests.survive [CHECK …] [--seed N] [--short]``: runs the checks and writes docs/reliability.md."""
+"""``python -m tests.survive [CHECK …] [OPTION …]``: runs the checks and writes docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ _ROWS = ROOT / "docs" / "reliability.json"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.survive")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of: {', '.join(ORDER)}; all without")
+    parser.add_argument("--without", action="append", default=[], metavar="CHECK", help="leaves one out")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=int, help="of the soak; an hour without")
     parser.add_argument("--short", action="store_true", help="the form of every test run; writes nothing")
     options = parser.parse_args()
-    unknown = set(options.checks) - set(ORDER)
+    unknown = {*options.checks, *options.without} - set(ORDER)
     if unknown:
         parser.error(f"no such check: {', '.join(sorted(unknown))}")
     failed = False
-    for name in options.checks or ORDER:
+    budget = Budget(long=not options.short, seconds=options.seconds)
+    for name in [name for name in options.checks or ORDER if name not in options.without]:
         print(f"{name}, seed {options.seed} …", flush=True)
         try:
-            entry = run_check(name, Budget(long=not options.short), options.seed)
+            entry = run_check(name, budget, options.seed)
         except Exception:
             # The others are to be run all the same: hours may have gone into this.
             traceback.print_exc()

@@ -10,9 +10,14 @@ __all__ = ["Budget", "Check", "CannotRunError", "Figures"]
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How much a check may do: the short form of every test run, or the long one of ``make survive``."""
+    """How much a check may do: the short form of every test run, or the long one of ``make survive``.
+
+    Attributes:
+        seconds: how long a check goes on that is measured by time; ``None`` for what its form has.
+    """
 
     long: bool = False
+    seconds: int | None = None
 
     def choose(self, short: int, long: int) -> int:
         """The amount for this budget."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -91,18 +92,9 @@ class Writers:
 
     def operations(self) -> list[Operation]:
         """What was done, after the end. An append without an answer stays pending."""
-        found: dict[str, Operation] = {}
-        for line in self._lines:
-            match line:
-                case ["begin", writer, key, value, when]:
-                    found[value] = Operation(writer, "append", when, key=key, value=value)
-                case ["done", _, value, partition, offset, when]:
-                    done = found[value]
-                    done.outcome, done.partition, done.offset, done.ended = "acknowledged", partition, offset, when
-                case ["failed", _, value, error]:
-                    found[value].outcome = "failed"
-                    self.failures.append(error)
-        return list(found.values())
+        operations = as_operations(self._lines)
+        self.failures += (line[3] for line in self._lines if line[0] == "failed")
+        return operations
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -115,3 +107,18 @@ class Writers:
                     self._lines.append(line)
                     self._done += line[0] == "done"
                 self._heard.notify_all()
+
+
+def as_operations(lines: Iterable[list[Any]]) -> list[Operation]:
+    """What writing processes said as operations. An append without an answer stays pending."""
+    found: dict[str, Operation] = {}
+    for line in lines:
+        match line:
+            case ["begin", writer, key, value, when]:
+                found[value] = Operation(writer, "append", when, key=key, value=value)
+            case ["done", _, value, partition, offset, when]:
+                done = found[value]
+                done.outcome, done.partition, done.offset, done.ended = "acknowledged", partition, offset, when
+            case ["failed", _, value, _]:
+                found[value].outcome = "failed"
+    return list(found.values())

@@ -19,7 +19,7 @@ class Entry(msgspec.Struct):
     Attributes:
         check: its name. promise: what it checks. tried: how often, in words. found: figures by name.
         broken: promises that were not kept. engine: with its version. seed, seconds, date: of the run.
-        long: whether it was the long form. skipped: why it did not run.
+        long: whether it was the long form. skipped: why it did not run. arguments: further ones that it was given.
     """
 
     check: str
@@ -33,11 +33,13 @@ class Entry(msgspec.Struct):
     date: str = ""
     long: bool = True
     skipped: str = ""
+    arguments: str = ""
 
     @property
     def command(self) -> str:
         """What repeats it."""
-        return f"python -m tests.survive {self.check} --seed {self.seed}{'' if self.long else ' --short'}"
+        form = "" if self.long else " --short"
+        return f"python -m tests.survive {self.check} --seed {self.seed}{self.arguments}{form}"
 
 
 def read_entries(path: Path) -> dict[str, Entry]:

@@ -29,6 +29,9 @@ ORDER = (
     "faulty_log",
     "model",
     "decoders",
+    "load_ten_million",
+    "load_conversations",
+    "slow_consumer",
 )
 """The checks as the table has them."""
 
@@ -48,7 +51,9 @@ def run_check(name: str, budget: Budget, seed: int) -> Entry:
     """Runs one check and returns its row. Whatever goes wrong in it is in the row."""
     check = load(name)
     promise = (check.__doc__ or name).splitlines()[0]
-    entry = Entry(name, promise, seed=seed, long=budget.long, date=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    asked = "" if budget.seconds is None else f" --seconds {budget.seconds}"
+    entry = Entry(name, promise, seed=seed, long=budget.long, date=today, arguments=asked)
     began = time.monotonic()
     try:
         figures = check.run(budget, seed)

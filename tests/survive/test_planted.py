@@ -140,8 +140,37 @@ PLANTS = {
         "    if size - at < 0:\n",
         "struct.error",
     ),
+    "a fetch that begins at the beginning": Plant(
+        "load_ten_million",
+        "engines/sqlite/reading.py",
+        '"low": low, "high": high, "limit": limit}',
+        '"low": position(part.key, part.first), "high": high, "limit": -1}',
+        "NOT KEPT: fetch, ratio",
+    ),
+    "a cache without a bound": Plant(
+        "load_conversations",
+        "context/cache/cached_log.py",
+        "        if self.size <= self._max_bytes:\n            return\n",
+        "        if self.size >= 0:\n            return\n",
+        "NOT KEPT: over the cache's bound",
+    ),
+    "a follow that reads as far as it can": Plant(
+        "slow_consumer",
+        "context/following.py",
+        "_PAGE: Final = 500\n",
+        "_PAGE: Final = 500_000\n",
+        "NOT KEPT: read ahead of it",
+    ),
+    "a batching that takes whatever comes": Plant(
+        "slow_consumer",
+        "context/batching.py",
+        "self._pending >= self._max_pending",
+        "self._pending < 0",
+        "NOT KEPT: waiting in a batching",
+    ),
 }
-_ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_fold"}
+_LOADS = {"load_conversations", "slow_consumer"}
+_ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_fold"} | _LOADS
 _NEED_DISKS = {"power_cut", "iggy_power_cut"}
 
 
@@ -157,7 +186,7 @@ def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
         pytest.skip("needs root to mount a small file system")
     if plant.check in _NEED_DISKS and (os.geteuid() != 0 or not Path("/dev/loop-control").exists()):
         pytest.skip("needs root and loop devices")
-    for part in ("laser", "tests"):
+    for part in ("laser", "tests", "benchmarks"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     file = tmp_path / "laser" / plant.file
     text = file.read_text()

@@ -12,6 +12,7 @@ from laser.testing.server import run_iggy_server
 from tests.survive.figures import Budget, Figures
 from tests.survive.histories import MUST_BE_ZERO, PARTITIONS, TOPIC, Campaign, judge, summary
 from tests.survive.iggy import need_server, version
+from tests.survive.network import stall, strike
 
 _TIMEOUT = 4.0
 # Beside its deadline a call may take a moment to be noticed by a machine that does other things too.
@@ -40,9 +41,9 @@ async def _run(faults: int, seed: int) -> Figures:
                 tasks.start_soon(campaign.poll, "poller 1")
                 tasks.start_soon(campaign.poll, "poller 2")
                 for _ in range(faults):
-                    await _strike(proxy, rng)
+                    await strike(proxy, rng, _LONG_STALL)
                     await anyio.sleep(rng.random() * 0.25)
-                await _stall(proxy, _LONG_STALL)
+                await stall(proxy, _LONG_STALL)
                 healed = len(campaign.acknowledged_at)
                 with anyio.fail_after(30):
                     while len(campaign.acknowledged_at) < healed + 40:
@@ -61,34 +62,3 @@ async def _run(faults: int, seed: int) -> Figures:
     if campaign.strange:
         figures.broken.append(campaign.strange[0])
     return figures
-
-
-async def _strike(proxy: TcpProxy, rng: random.Random) -> None:
-    match rng.choice(["up", "down", "up", "down", "cut", "lose", "stall", "long stall", "refuse", "slow"]):
-        case "up":
-            proxy.cut_after(to_server=rng.randrange(1, 2_000))
-        case "down":
-            proxy.cut_after(to_client=rng.randrange(1, 4_000))
-        case "cut":
-            proxy.cut()
-        case "lose":
-            proxy.lose_answer(to=b"writer")
-        case "stall":
-            await _stall(proxy, rng.random() * 0.3)
-        case "long stall" if rng.random() < 0.1:
-            await _stall(proxy, _LONG_STALL)
-        case "refuse":
-            proxy.accepting = False
-            proxy.cut()
-            await anyio.sleep(rng.random() * 0.3)
-            proxy.accepting = True
-        case _:
-            proxy.delay = rng.random() * 0.03
-            await anyio.sleep(0.1)
-            proxy.delay = 0.0
-
-
-async def _stall(proxy: TcpProxy, seconds: float) -> None:
-    proxy.stall()
-    await anyio.sleep(seconds)
-    proxy.resume()
