@@ -40,7 +40,9 @@ _NAMED: Final = re.compile(
 )
 # Between a user's name and a host; the lengths keep hostile texts from taking long.
 _IN_URL: Final = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,64}:)[^\s\"'<>]{1,256}@", re.IGNORECASE)
-_CARD: Final = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])")
+_DIGITS: Final = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,}(?!\d)")
+_GROUP: Final = re.compile(r"\d+")
+_CARD_DIGITS: Final = range(13, 20)
 
 
 def redact(text: str) -> str:
@@ -52,10 +54,29 @@ def redact(text: str) -> str:
     text = _WHOLE.sub(_MARK, text)
     text = _IN_URL.sub(lambda match: f"{match['head']}{_MARK}@", text)
     text = _NAMED.sub(lambda match: match["head"] + _MARK, text)
-    return _CARD.sub(lambda match: _MARK if _is_card(match[0]) else match[0], text)
+    return _DIGITS.sub(lambda match: _without_cards(match[0]), text)
+
+
+def _without_cards(run: str) -> str:
+    """Digits with single spaces or dashes between them, without the card numbers: a date may stand right behind one."""
+    groups = [match.span() for match in _GROUP.finditer(run)]
+    kept: list[str] = []
+    done = first = 0
+    while first < len(groups):
+        start, count = groups[first][0], 0
+        for last in range(first, len(groups)):
+            count += groups[last][1] - groups[last][0]
+            if count >= _CARD_DIGITS.stop:
+                break
+            if count in _CARD_DIGITS and _is_card(run[start : groups[last][1]]):
+                kept += [run[done:start], _MARK]
+                done, first = groups[last][1], last
+                break
+        first += 1
+    return "".join([*kept, run[done:]])
 
 
 def _is_card(text: str) -> bool:
     digits = [int(char) for char in text if char.isdigit()]
     doubled = [2 * digit - 9 * (digit > 4) if place % 2 else digit for place, digit in enumerate(reversed(digits))]
-    return len(set(digits)) > 1 and sum(doubled) % 10 == 0
+    return digits[0] in range(2, 7) and len(set(digits)) > 1 and sum(doubled) % 10 == 0
