@@ -43,6 +43,7 @@ _IN_URL: Final = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,64}
 _DIGITS: Final = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,}(?!\d)")
 _GROUP: Final = re.compile(r"\d+")
 _CARD_DIGITS: Final = range(13, 20)
+_CARD_GROUPS: Final = 6
 
 
 def redact(text: str) -> str:
@@ -64,7 +65,7 @@ def _without_cards(run: str) -> str:
     done = first = 0
     while first < len(groups):
         start, count = groups[first][0], 0
-        for last in range(first, len(groups)):
+        for last in range(first, min(first + _CARD_GROUPS, len(groups))):
             count += groups[last][1] - groups[last][0]
             if count >= _CARD_DIGITS.stop:
                 break
