@@ -32,6 +32,7 @@ from laser.wire.blocks import decode_block
 from laser.wire.cbor import decode_cbor
 from laser.wire.envelope import decode_envelope
 from laser.wire.graph import decode_graph
+from laser.wire.memory import decode_memory
 from laser.wire.provenance import decode_provenance
 from laser.wire.snapshot import decode_snapshot
 from laser.wire.state_json import decode_state
@@ -83,6 +84,12 @@ def _graph(data: bytes) -> object:
     return decode_graph(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]))
 
 
+def _memory(data: bytes) -> object:
+    """A memory record: the first byte says how much of the rest is its header block."""
+    cut = 1 + (data[0] if data else 0)
+    return decode_memory(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]))
+
+
 def _url(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
     kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url}
@@ -112,6 +119,7 @@ TARGETS: Final[dict[str, Target]] = {
     "raw_page": Target(_raw_page, (CodecError,)),
     "record": Target(_record),
     "graph": Target(_graph, (CodecError,)),
+    "memory": Target(_memory, (CodecError, ProvenanceError)),
     "url": Target(_url, (ConfigError, InvalidError)),
     "chat": Target(chat_facts),
     "transcripts": Target(_transcripts, (InvalidError,)),
