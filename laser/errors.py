@@ -15,6 +15,8 @@
     ├── ConfigError             a URL or setting is wrong
     ├── ConflictError           a compare-and-set was lost to another writer
     │   └── BusyError               something else is under way that keeps this from being done now
+    ├── CompactionError         a compaction could not make a request smaller
+    ├── SummaryError            a summarizer failed, or gave no usable summary
     ├── RetentionGapError       retention removed records that were asked for
     ├── ClosedError             the client, scope or session was closed
     ├── StorageError            a local store failed: full disk, damaged file
@@ -40,6 +42,7 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "CodecError",
+    "CompactionError",
     "ConfigError",
     "ConflictError",
     "DeadlineError",
@@ -53,6 +56,7 @@ __all__ = [
     "RetentionGapError",
     "StaleCheckpointError",
     "StorageError",
+    "SummaryError",
     "TransportError",
     "UnsupportedError",
 ]
@@ -144,6 +148,25 @@ class ConflictError(LaserError):
 
 class BusyError(ConflictError):
     """A run, a turn or a compaction is under way that keeps this from being done now."""
+
+    retryable = True
+
+
+class CompactionError(LaserError):
+    """A compaction could not make a request smaller: it is not tried again by itself before the request has grown.
+
+    Attributes:
+        tokens: of the request. window: what it has to fit into; ``None`` unknown.
+    """
+
+    def __init__(self, message: str, *, tokens: int, window: int | None) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.window = window
+
+
+class SummaryError(LaserError):
+    """A summarizer failed, was late, or answered with something that is no summary. Nothing was changed."""
 
     retryable = True
 

@@ -104,6 +104,15 @@ DEFAULT_MEMORY_RESULTS: Final = 50
 MAX_FACT_KEY_BYTES: Final = 128
 """UTF-8 bytes of a fact's key."""
 
+MAX_LCM_PAGE: Final = 200
+"""Nodes, hits or rows on one page of the ``lcm`` tools."""
+
+MAX_LCM_PAGE_BYTES: Final = 32_768
+"""UTF-8 bytes of rows on one page of ``lcm_expand``."""
+
+MAX_LCM_QUERY_BYTES: Final = 1_024
+"""UTF-8 bytes of the text that ``lcm_grep`` looks for."""
+
 MAX_ENTRY_BYTES: Final = 1_048_576
 """Bytes of an entry of an active context that stand in its event; larger ones are kept as content."""
 

@@ -11,6 +11,9 @@ import anyio
 from laser.client.connecting import Connecting
 from laser.client.opening import Target, read_target
 from laser.client.topics import TopicAdmin
+from laser.compaction.compaction import Compaction
+from laser.compaction.registry import Registry
+from laser.compaction.sizes import Estimator
 from laser.context.assembly import assemble, choose_policy
 from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
@@ -26,9 +29,11 @@ from laser.model.messages import Messages
 from laser.ports.embedder import Embedder
 from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
+from laser.ports.summarizer import Summarizer
 from laser.ports.view_store import Views
 from laser.session.relating import related_by
 from laser.session.scope import ContextScope
+from laser.session.session import Session
 from laser.session.sessions import Sessions
 
 __all__ = ["Laser", "context_checkpoint"]
@@ -170,6 +175,31 @@ class Laser(TopicAdmin):
     def sessions(self) -> Sessions:
         """The stream's sessions. Does no I/O."""
         return Sessions(self)
+
+    def compaction(
+        self,
+        session: Session | str,
+        *,
+        summarizer: Summarizer | None = None,
+        registry: Registry | None = None,
+        estimator: Estimator | None = None,
+        timeout: float = 120.0,
+        agent: str | None = None,
+    ) -> Compaction:
+        """What model calls show of a long session. Does no I/O; keep the handle while you work on the session.
+
+        Args:
+            session: a session, its id, or any conversation's. Others: see ``Compaction``.
+        """
+        return Compaction(
+            self,
+            session if isinstance(session, str) else session.id,
+            summarizer=summarizer,
+            registry=registry,
+            estimator=estimator,
+            timeout=timeout,
+            agent=agent,
+        )
 
     async def assemble_context(
         self,

@@ -1,0 +1,433 @@
+"""The compaction of one session: prepared requests, and the strategy that makes them small enough."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import anyio
+import msgspec
+
+from laser.compaction.events import Failed, Saved, Switched
+from laser.compaction.inputs import Input, Observation, Prepared, Status, sections_of
+from laser.compaction.lcm.tools import LcmTools
+from laser.compaction.registry import Registry
+from laser.compaction.saved import UNCHOSEN, CompactionStep, SavedState
+from laser.compaction.sizes import Estimator, message_cost
+from laser.compaction.strategy import CompactionProgress, Request, Strategy, View, check_tokens
+from laser.compaction.summarizing import ask
+from laser.compaction.transcript import History, Transcript
+from laser.context.connection import Connection
+from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, SummaryError
+from laser.memory.redaction import redact
+from laser.model.ids import new_conversation_id, parse_conversation_id
+from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
+
+__all__ = ["Compaction"]
+
+_logger = logging.getLogger("laser.compaction")
+
+_ATTEMPTS: Final = 4
+# What a request grows by, in parts of the window, before a compaction that failed is tried again by itself.
+_COOLDOWN_PARTS: Final = 32
+
+
+class Compaction:
+    """Decides what a model call shows of a long session. ``Laser.compaction`` makes it, without any I/O.
+
+    The log, forks and the transcript keep everything; a compaction only writes, to the topic ``agent.compaction``, what
+    stands for which rows. Several processes may compact one session: the log decides whose record counts.
+
+    A handle keeps the rows of its session in memory. Keep it for as long as you work on the session: each look then
+    reads only what is new.
+
+    Args:
+        session: its id, or any conversation's. summarizer: makes summaries; without one nothing is summarised.
+        registry: the strategies. estimator: tokens of a message's bytes; ``None`` for laser's own.
+        timeout: seconds that one summary may take. agent: who compacts, as the log shows it.
+    """
+
+    def __init__(
+        self,
+        laser: Connection,
+        session: str,
+        *,
+        summarizer: Summarizer | None = None,
+        registry: Registry | None = None,
+        estimator: Estimator | None = None,
+        timeout: float = 120.0,
+        agent: str | None = None,
+    ) -> None:
+        if summarizer is not None and not isinstance(summarizer, Summarizer):
+            raise InvalidError(
+                f"summarizer: {type(summarizer).__name__} has no method summarize(request)", argument="summarizer"
+            )
+        real = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not real or not 0 < timeout < math.inf:
+            raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
+        self.session = parse_conversation_id(session)
+        self.registry = registry or Registry()
+        self._summarizer = summarizer
+        self._timeout = float(timeout)
+        self._estimator = estimator or message_cost
+        self._transcript = Transcript(laser, self.session, self._estimator)
+        self._saved = SavedState(laser, self.session, agent)
+        self._memo: dict[Any, Any] = {}
+        self._lock = anyio.Lock()
+        self.lcm = LcmTools(self._look)
+
+    async def strategy(self) -> str | None:
+        """The name of the session's strategy: the one that was chosen, else the registry's default."""
+        async with self._lock:
+            await self._saved.catch_up()
+            return self._chosen()
+
+    async def switch(self, strategy: str | None) -> None:
+        """Chooses the session's strategy, on the log; what others saved stays for when they are chosen again.
+
+        Args:
+            strategy: a name of the registry; ``None`` for none.
+
+        Raises:
+            NotFoundError: the registry has none of this name; nothing was changed.
+        """
+        if strategy is not None:
+            self.registry.get(strategy)
+        async with self._lock:
+            await self._switch(strategy)
+
+    async def prepare(
+        self,
+        *,
+        window: int | None = None,
+        reserve: int = 0,
+        context: Sequence[bytes] = (),
+        images: bool | None = None,
+        provider: str | None = None,
+    ) -> Prepared:
+        """The inputs of the session's next model call, compacted first where the request has reached the trigger.
+
+        Between two compactions only the end of the inputs changes.
+
+        Args:
+            window: tokens of the model's window. ``None``: not known, and nothing is compacted by itself unless the
+                strategy has a window of its own.
+            reserve: tokens to leave for what is not among the inputs: tool schemas, and the answer if the window
+                counts it.
+            context: messages as JSON bytes that come first, such as the system prompt. They are never compacted.
+            images: whether the model reads images. provider: its provider's name. For strategies that draw.
+
+        Raises:
+            SummaryError: the summarizer failed, and without a compaction the request does not fit the window. Where it
+                fits, the request as it is comes back, and its observation says what failed.
+            CompactionError: the same, with nothing that could be made smaller by a summary.
+        """
+        request = self._request(window, reserve, context, images, provider)
+        async with self._lock:
+            return await self._prepare(request, compact=True)
+
+    async def observe(
+        self,
+        *,
+        window: int | None = None,
+        reserve: int = 0,
+        context: Sequence[bytes] = (),
+        images: bool | None = None,
+        provider: str | None = None,
+    ) -> Observation:
+        """How the next request would be prepared as things are. Nothing is compacted. Arguments as of ``prepare``."""
+        request = self._request(window, reserve, context, images, provider)
+        async with self._lock:
+            return (await self._prepare(request, compact=False)).observation
+
+    async def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        window: int | None = None,
+        reserve: int = 0,
+        context: Sequence[bytes] = (),
+        images: bool | None = None,
+        provider: str | None = None,
+        progress: Callable[[CompactionProgress], None] | None = None,
+    ) -> Observation:
+        """Compacts now, whatever the request's size.
+
+        Args:
+            strategy: choose this one for the session first; ``None`` takes the session's.
+            progress: called before and after each request to the summarizer. Others as of ``prepare``.
+
+        Returns:
+            The observation afterwards: ``compacted``, or ``nothing_to_fold``.
+
+        Raises:
+            SummaryError: the summarizer failed. CompactionError: the request would not become smaller.
+            InvalidError: the session has no strategy, or there is no summarizer.
+        """
+        request = self._request(window, reserve, context, images, provider)
+        if strategy is not None:
+            self.registry.get(strategy)
+        if self._summarizer is None:
+            raise InvalidError("summarizer: none was given, and a compaction needs one", argument="summarizer")
+        async with self._lock:
+            if strategy is not None and strategy != await self._current():
+                await self._switch(strategy)
+            name = await self._current()
+            if name is None:
+                raise InvalidError("strategy: the session has none; name one", argument="strategy")
+            done = await self._compact(self.registry.get(name), request, progress, force=True)
+            status: Status = "compacted" if done else "nothing_to_fold"
+            return (await self._prepared(request, status, "")).observation
+
+    async def steps(self) -> list[CompactionStep]:
+        """What was done to the session so far, oldest first."""
+        async with self._lock:
+            await self._saved.catch_up()
+            return list(self._saved.steps)
+
+    # ---------------------------------------------------------------------------------------------- looking
+
+    async def _look(self) -> tuple[History, Sequence[Saved], dict[Any, Any]]:
+        """The transcript, what ``lcm`` saved, and the memo: for the tools."""
+        async with self._lock:
+            await self._read()
+            return self._transcript.history, tuple(self._saved.records("lcm")), self._memo
+
+    async def _read(self) -> None:
+        before = self._transcript.began, self._saved.began
+        await self._transcript.catch_up()
+        await self._saved.catch_up()
+        if (self._transcript.began, self._saved.began) != before:
+            # The log is another one than was remembered of.
+            self._memo.clear()
+
+    async def _current(self) -> str | None:
+        await self._saved.catch_up()
+        return self._chosen()
+
+    def _chosen(self) -> str | None:
+        return self.registry.default if self._saved.chosen == UNCHOSEN else self._saved.chosen
+
+    async def _switch(self, strategy: str | None) -> None:
+        await self._saved.catch_up()
+        if self._saved.chosen != strategy:
+            await self._saved.append(Switched(strategy))
+
+    def _view(self, strategy: Strategy, request: Request) -> View:
+        return View(
+            self.session,
+            strategy,
+            self._transcript.history,
+            self._saved.records,
+            request,
+            self.registry.providers,
+            self._estimator,
+            self._memo,
+        )
+
+    def _request(
+        self,
+        window: int | None,
+        reserve: int,
+        context: Sequence[bytes],
+        images: bool | None,
+        provider: str | None,
+    ) -> Request:
+        if window is not None:
+            check_tokens(window, "window", least=1)
+        check_tokens(reserve, "reserve")
+        if window is not None and reserve >= window:
+            raise BudgetError(f"reserve: {reserve} tokens leave nothing of a window of {window}", argument="reserve")
+        inputs: list[Input] = []
+        for place, payload in enumerate(context):
+            if not isinstance(payload, bytes):
+                raise InvalidError(
+                    f"context[{place}]: expected a message as bytes, got {type(payload).__name__}", argument="context"
+                )
+            inputs.append(Input(payload, self._estimator(payload), "context"))
+        return Request(window, reserve, tuple(inputs), images, provider)
+
+    # ---------------------------------------------------------------------------------------------- preparing
+
+    async def _prepare(self, request: Request, *, compact: bool) -> Prepared:
+        await self._read()
+        name = self._chosen()
+        if name is None:
+            return await self._prepared(request, "none", "the session has no compaction strategy")
+        strategy = self.registry.get(name)
+        found = await self._prepared(request, "idle", "")
+        seen = found.observation
+        if seen.trigger is None:
+            return _with(found, "no_window", "no window is known: nothing is compacted by itself")
+        if seen.tokens < seen.trigger:
+            return found
+        verdict = self._hold_off(found)
+        if verdict is not None or not compact:
+            return found if verdict is None else _with(found, *verdict)
+        try:
+            done = await self._compact(strategy, request, None, force=False)
+        except (SummaryError, CompactionError) as error:
+            kind: Literal["summary", "stalled"] = "summary" if isinstance(error, SummaryError) else "stalled"
+            await self._note_failure(strategy, kind, seen.tokens, str(error))
+            found = await self._prepared(request, "failed", str(error))
+            if found.observation.over_window:
+                raise
+            return found
+        if not done:
+            return await self._prepared(request, "nothing_to_fold", "everything that is left has to stay as it is")
+        found = await self._prepared(request, "compacted", "")
+        if found.observation.tokens >= seen.trigger:
+            note = f"still {found.observation.tokens} tokens: what is left has to stay as it is"
+            await self._note_failure(strategy, "stalled", found.observation.tokens, note)
+            return _with(found, "compacted", note)
+        return found
+
+    def _hold_off(self, found: Prepared) -> tuple[Status, str] | None:
+        """Why a request that has reached the trigger is not compacted now."""
+        seen = found.observation
+        units = self._transcript.history.units
+        if self._summarizer is None:
+            return "no_summarizer", "no summarizer was given: nothing is compacted by itself"
+        if units and units[-1].open and not seen.over_window:
+            return "deferred", "a call of the newest turn waits for its result"
+        failure, window = self._saved.failure, seen.window or 0
+        if failure is None or failure.strategy != seen.strategy:
+            return None
+        if seen.over_window and failure.kind == "summary":
+            # Nothing else is left to do.
+            return None
+        if seen.tokens < failure.tokens + max(1, window // _COOLDOWN_PARTS):
+            return "cooling_down", f"not tried again before the request has grown: {failure.reason}"
+        return None
+
+    async def _prepared(self, request: Request, status: Status, note: str) -> Prepared:
+        name = self._chosen()
+        history = self._transcript.history
+        if name is None:
+            inputs, covered = [Input(row.payload, row.tokens, "tail", row.ref) for row in history.rows], 0
+            window, trigger = request.window, None
+        else:
+            view = self._view(self.registry.get(name), request)
+            inputs, covered = await self.registry.get(name).project(view)
+            window, trigger = view.window, view.trigger
+        every = (*request.context, *inputs)
+        context = sum([one.tokens for one in request.context])
+        tokens = request.reserved + sum([one.tokens for one in every])
+        observation = Observation(
+            session=self.session,
+            strategy=name,
+            status=status,
+            note=note,
+            window=window,
+            trigger=trigger,
+            tokens=tokens,
+            full_tokens=request.reserved + context + sum([row.tokens for row in history.rows]),
+            reserved=request.reserved,
+            over_window=window is not None and tokens > window,
+            rows=len(history.rows),
+            covered=covered,
+            sections=sections_of(every),
+        )
+        return Prepared(every, observation)
+
+    # ---------------------------------------------------------------------------------------------- compacting
+
+    async def _compact(
+        self,
+        strategy: Strategy,
+        request: Request,
+        progress: Callable[[CompactionProgress], None] | None,
+        *,
+        force: bool,
+    ) -> bool:
+        """Lets the strategy compact, again when another process was first. Says whether anything came of it."""
+        done = False
+        for _ in range(_ATTEMPTS):
+            await self._read()
+            work = _Work(self, strategy, request, progress)
+            saved = await strategy.compact(self._view(strategy, request), work, force=force)
+            done = done or saved or work.overtaken
+            if not work.overtaken:
+                break
+            if not force and await self._below(strategy, request):
+                break
+            if force:
+                # Somebody else's compaction, just now, is what was asked for.
+                break
+        return done
+
+    async def _below(self, strategy: Strategy, request: Request) -> bool:
+        await self._read()
+        seen = (await self._prepared(request, "idle", "")).observation
+        return seen.trigger is None or seen.tokens < seen.trigger
+
+    async def _note_failure(
+        self, strategy: Strategy, kind: Literal["summary", "stalled"], tokens: int, reason: str
+    ) -> None:
+        rows = self._transcript.history.rows
+        event = Failed(strategy.name, kind, tokens, rows[-1].seq if rows else -1, reason[:500])
+        try:
+            await self._saved.append(event)
+        except LaserError as error:
+            # The failure itself is what the caller must learn of.
+            _logger.warning("session %s: a failed compaction was not noted: %s", self.session, error)
+
+    def __repr__(self) -> str:
+        return f"Compaction({self.session!r})"
+
+
+class _Work:
+    """See ``Work``."""
+
+    def __init__(
+        self,
+        compaction: Compaction,
+        strategy: Strategy,
+        request: Request,
+        progress: Callable[[CompactionProgress], None] | None,
+    ) -> None:
+        self._compaction = compaction
+        self._strategy = strategy
+        self._request = request
+        self._progress = progress
+        self._summaries = 0
+        self._base = compaction._saved.head(strategy.name)
+        self.overtaken = False
+
+    async def ask(self, request: SummaryRequest) -> Summary:
+        """See ``Work.ask``."""
+        summarizer = self._compaction._summarizer
+        assert summarizer is not None
+        clean = msgspec.structs.replace(
+            request,
+            text=redact(request.text),
+            previous=None if request.previous is None else redact(request.previous),
+        )
+        found = await ask(summarizer, clean, self._compaction._timeout)
+        self._summaries += 1
+        return found
+
+    async def save(self, state: object, *, before: int = 0, after: int = 0) -> View | None:
+        """See ``Work.save``."""
+        raw = state if isinstance(state, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(state))
+        record = new_conversation_id()
+        event = Saved(record, self._strategy.name, self._base, raw, before, after)
+        counts = await self._compaction._saved.append(event)
+        await self._compaction._read()
+        if not counts:
+            self.overtaken = True
+            return None
+        self._base = record
+        return self._compaction._view(self._strategy, self._request)
+
+    def report(self, done: int, total: int) -> None:
+        """See ``Work.report``."""
+        if self._progress is not None:
+            self._progress(CompactionProgress(self._strategy.name, done, total, self._summaries))
+
+
+def _with(found: Prepared, status: Status, note: str) -> Prepared:
+    observation = msgspec.structs.replace(found.observation, status=status, note=note)
+    return Prepared(found.inputs, observation)

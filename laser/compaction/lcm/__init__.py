@@ -1,0 +1,1 @@
+"""Hierarchical summaries with links down to the rows that they stand for."""

@@ -1,0 +1,73 @@
+"""Taking summaries along to a fork: no model is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from laser.compaction.events import Saved
+from laser.compaction.lcm.nodes import LCM, LcmState, Node, read_tree
+from laser.compaction.saved import SavedState
+from laser.compaction.sizes import message_cost
+from laser.compaction.transcript import Transcript
+from laser.context.connection import Connection
+from laser.model.ids import new_conversation_id, parse_conversation_id
+
+__all__ = ["copy_nodes"]
+
+
+async def copy_nodes(
+    laser: Connection, parent: str, child: str, mapping: Mapping[int, int], *, agent: str | None = None
+) -> int:
+    """Copies the nodes whose whole source a fork has, with the links between them, under numbers of their own.
+
+    A node that crosses the fork's beginning is left out; those of its children that do not are copied. Call it once,
+    before anybody compacts the fork: where the fork has nodes already, nothing is written.
+
+    Args:
+        parent, child: the sessions. mapping: from the place of a row in the parent to its place in the child,
+            ``SourceRef.seq``, for every row that was copied.
+
+    Returns:
+        How many nodes were copied.
+    """
+    source = SavedState(laser, parse_conversation_id(parent), agent)
+    rows = Transcript(laser, parse_conversation_id(parent), message_cost)
+    target = SavedState(laser, parse_conversation_id(child), agent)
+    await source.catch_up()
+    await rows.catch_up()
+    await target.catch_up()
+    if target.records(LCM):
+        return 0
+    history = rows.history
+    states = [record.state for record in source.records(LCM)]
+    tree = read_tree(states, history, history.floor, {})
+    numbers: dict[int, int] = {}
+    base: str | None = None
+    for number in sorted(tree.nodes):
+        node = _moved(tree.nodes[number], numbers, mapping, [row.seq for row in history.rows])
+        if node is None:
+            continue
+        record = new_conversation_id()
+        state = msgspec.Raw(msgspec.json.encode(LcmState(node)))
+        if not await target.append(Saved(record, LCM, base, state)):
+            return len(numbers)
+        numbers[number] = node.number
+        base = record
+    return len(numbers)
+
+
+def _moved(node: Node, numbers: Mapping[int, int], mapping: Mapping[int, int], seqs: list[int]) -> Node | None:
+    if not all(child in numbers for child in node.children):
+        return None
+    spans: list[tuple[int, int]] = []
+    for first, last in node.spans:
+        if first not in mapping or last not in mapping:
+            return None
+        spans.append((mapping[first], mapping[last]))
+    inside = [seq for seq in seqs if any(first <= seq <= last for first, last in node.spans)]
+    if not all(seq in mapping for seq in inside):
+        return None
+    children = tuple(numbers[child] for child in node.children)
+    return msgspec.structs.replace(node, number=len(numbers) + 1, spans=tuple(spans), children=children)

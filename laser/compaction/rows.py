@@ -1,0 +1,107 @@
+"""Rows of a transcript: a session's messages with what compaction needs to know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from laser.compaction.sizes import Estimator
+from laser.model.chat import chat_facts
+from laser.model.transcript import SourceRef
+
+__all__ = ["INSTRUCTIONS", "Row", "make_row", "stub_row", "tokens_of"]
+
+INSTRUCTIONS: Final = frozenset({"system", "developer"})
+"""Roles whose messages no compaction touches."""
+
+_INTERIM: Final = frozenset({"in_progress", "incomplete", "pending", "queued", "running"})
+# What a stub saves must be worth the change of the prefix.
+_LEAST_STUBBED: Final = 256
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row.
+
+    Attributes:
+        ref: where it is. payload: as appended. tokens: what it is estimated to cost.
+        role: lower case; ``None`` for what is no chat message. user: whether it is something that a user wrote.
+        calls: ids of the calls it makes. results: ids of the calls whose results it brings.
+        interim: its results are not final: another one is to come.
+    """
+
+    ref: SourceRef
+    payload: bytes
+    tokens: int
+    role: str | None = None
+    user: bool = False
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    interim: bool = False
+
+    @property
+    def seq(self) -> int:
+        """Its place in the transcript."""
+        return self.ref.seq
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is an instruction."""
+        return self.role in INSTRUCTIONS
+
+
+def make_row(ref: SourceRef, payload: bytes, estimator: Estimator) -> Row:
+    """The row of a message.
+
+    A result is interim when the message says ``"interim": true``, or has a ``status`` that is not final, such as
+    ``in_progress`` or ``pending``.
+    """
+    facts = chat_facts(payload)
+    user = facts.role == "user" and not facts.results
+    interim = bool(facts.results) and _is_interim(payload)
+    return Row(ref, payload, estimator(payload), facts.role, user, facts.calls, facts.results, interim)
+
+
+def _is_interim(payload: bytes) -> bool:
+    if b'"interim"' not in payload and b'"status"' not in payload:
+        return False
+    value = orjson.loads(payload)
+    return value.get("interim") is True or value.get("status") in _INTERIM
+
+
+def stub_row(row: Row, estimator: Estimator) -> Row | None:
+    """The row with the contents of its results left out; id, role and pair stay.
+
+    Returns:
+        ``None`` when it brings no result, or when little would be saved.
+    """
+    if not row.results:
+        return None
+    value = orjson.loads(row.payload)
+    text = (
+        f"[laser: this result was left out of the request, {len(row.payload):,} bytes; it is row {row.seq} of the "
+        "transcript]"
+    )
+    kind = value.get("type")
+    if isinstance(kind, str) and kind.endswith("_call_output"):
+        value["output"] = text
+    elif isinstance(value.get("content"), list) and any(map(_is_result, value["content"])):
+        value["content"] = [part | {"content": text} if _is_result(part) else part for part in value["content"]]
+    else:
+        value["content"] = text
+    payload = orjson.dumps(value)
+    tokens = estimator(payload)
+    if row.tokens - tokens < _LEAST_STUBBED:
+        return None
+    return msgspec.structs.replace(row, payload=payload, tokens=tokens)
+
+
+def _is_result(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "tool_result"
+
+
+def tokens_of(rows: Sequence[Row]) -> int:
+    """What rows cost together."""
+    return sum(row.tokens for row in rows)

@@ -1,0 +1,103 @@
+"""The transcript of a session: its chat messages on ``agent.sessions``, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from laser.compaction.following import Following
+from laser.compaction.rows import Row, make_row
+from laser.compaction.sizes import Estimator
+from laser.compaction.units import Unit, units_of
+from laser.context.connection import Connection
+from laser.model.messages import ContextMessage
+from laser.model.topics import AgentTopic, TopicInfo
+from laser.model.transcript import SourceRef
+
+__all__ = ["History", "Transcript"]
+
+_ERA: Final = 1 << 44
+
+
+class History(msgspec.Struct, frozen=True):
+    """A transcript at some moment.
+
+    Attributes:
+        rows: all that the log still holds, oldest first. units: of these rows.
+        floor: rows before this place are gone by retention, if there were any.
+    """
+
+    rows: tuple[Row, ...]
+    units: tuple[Unit, ...]
+    floor: int = 0
+
+    def place(self, seq: int) -> int:
+        """How many rows come before a place of the transcript."""
+        low, high = 0, len(self.rows)
+        while low < high:
+            middle = (low + high) // 2
+            if self.rows[middle].ref.seq < seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def between(self, first: int, last: int) -> tuple[Row, ...]:
+        """The rows from one place of the transcript to another, both included."""
+        return self.rows[self.place(first) : self.place(last + 1)]
+
+
+class Transcript(Following):
+    """A session's rows, kept in this process and brought up to date at each look."""
+
+    def __init__(self, laser: Connection, conversation: str, estimator: Estimator) -> None:
+        super().__init__(laser, conversation, AgentTopic.Sessions)
+        self._estimator = estimator
+        self.begin()
+
+    def begin(self) -> None:
+        """See ``Following.begin``."""
+        self._rows: list[Row] = []
+        self._places: list[tuple[int, int]] = []
+        self._era = 0
+        self._partition: int | None = None
+        self._history: History | None = None
+        self._floor = 0
+
+    def take(self, messages: Sequence[ContextMessage]) -> None:
+        """See ``Following.take``."""
+        for message in messages:
+            if self._partition is not None and message.partition != self._partition:
+                self._era += 1
+            self._partition = message.partition
+            ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
+            self._rows.append(make_row(ref, message.payload, self._estimator))
+            self._places.append((message.partition, message.offset))
+        self._history = None
+
+    def trim(self, info: TopicInfo) -> None:
+        """Lets go of rows that retention took from the log."""
+        firsts = {part.id: part.first for part in info.partitions}
+        gone = 0
+        for partition, offset in self._places:
+            if offset >= firsts.get(partition, 0):
+                break
+            gone += 1
+        if gone:
+            del self._rows[:gone], self._places[:gone]
+        floor = 0
+        if self._rows:
+            floor = self._rows[0].seq // _ERA * _ERA + firsts.get(self._places[0][0], 0)
+        if gone or floor != self._floor:
+            self._floor = floor
+            self._history = None
+
+    @property
+    def history(self) -> History:
+        """The rows now."""
+        if self._history is None:
+            rows = tuple(self._rows)
+            self._history = History(rows, tuple(units_of(rows)), self._floor)
+        return self._history
