@@ -48,6 +48,9 @@ TESTED = {
     "MAX_GRAPH_DEPTH": "tests/graph/test_limits.py::test_depth",
     "MAX_GRAPH_RESULTS": "tests/graph/test_limits.py::test_results",
     "MAX_GRAPH_EDGES": "tests/graph/test_limits.py::test_edges_of_a_walk",
+    "MAX_REPLY_BYTES": "tests/models/test_reading.py::test_the_largest_answer",
+    "MAX_CACHE_KEY_CHARS": "tests/models/test_lowering.py::test_limits",
+    "MAX_TOOL_NAME_CHARS": "tests/models/test_lowering.py::test_limits",
     "DEFAULT_CACHE_BYTES": "tests/context/cache/test_cached_equals_uncached.py::test_random_histories",
 }
 

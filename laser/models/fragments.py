@@ -9,7 +9,7 @@ import msgspec
 
 from laser.models.entries import LoweringEntry
 
-__all__ = ["Fragment", "FragmentCache", "Joiner"]
+__all__ = ["Fragment", "FragmentCache", "Joiner", "turns_of"]
 
 Side = Literal["system", "user", "model", "result"]
 
@@ -31,6 +31,25 @@ class Fragment(msgspec.Struct, frozen=True, gc=False):
     call_type: str = ""
     part: Literal["", "message", "reasoning", "call"] = ""
     marked: tuple[bool, ...] = ()
+
+
+def turns_of(fragments: Sequence[Fragment]) -> list[int]:
+    """The turn of each fragment: what the model says with nothing between.
+
+    In Chat Completions a turn is one message, of which reasoning comes first, then what it says, then its calls.
+    """
+    turns: list[int] = []
+    turn, parts = 0, set[str]()
+    before = ""
+    for fragment in fragments:
+        begins = bool(parts & {"message", "call"}) if fragment.part in ("message", "reasoning") else False
+        begins = begins or (fragment.part == "reasoning" and bool(parts))
+        if fragment.side != "model" or before != "model" or begins:
+            turn, parts = turn + 1, set()
+        parts.add(fragment.part)
+        before = fragment.side
+        turns.append(turn)
+    return turns
 
 
 class FragmentCache:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laser.errors import InvalidError
-from laser.models.fragments import Fragment
+from laser.models.fragments import Fragment, turns_of
 
 __all__ = ["pair"]
 
@@ -36,7 +36,7 @@ def pair(fragments: Sequence[Fragment], names: Sequence[str], *, adjacent: bool,
                     "leave the result out, or put its call in",
                 )
             owners[place] = waiting.pop(call_id)
-    turns = _turns(fragments)
+    turns = turns_of(fragments)
     if waiting:
         last = next((place for place in range(len(fragments) - 1, -1, -1) if fragments[place].side != "result"), -1)
         for call_id, place in waiting.items():
@@ -50,18 +50,6 @@ def pair(fragments: Sequence[Fragment], names: Sequence[str], *, adjacent: bool,
     if not adjacent or not owners:
         return list(range(len(fragments)))
     return _gathered(fragments, turns, owners)
-
-
-def _turns(fragments: Sequence[Fragment]) -> list[int]:
-    """The turn of each fragment: what the model says without anything between is one."""
-    turns: list[int] = []
-    turn, before = 0, ""
-    for fragment in fragments:
-        if fragment.side != "model" or before != "model":
-            turn += 1
-        before = fragment.side
-        turns.append(turn)
-    return turns
 
 
 def _gathered(fragments: Sequence[Fragment], turns: Sequence[int], owners: dict[int, int]) -> list[int]:

@@ -11,7 +11,7 @@ from laser.models.content import ContentPart, ImagePart, TextPart, data_url
 from laser.models.entries import NATIVE_TYPE, LoweringEntry
 from laser.models.exact import settle, write_text
 from laser.models.facts import mapping
-from laser.models.fragments import Fragment, Joiner
+from laser.models.fragments import Fragment, Joiner, turns_of
 from laser.models.texts import framed, native_value, parts_of, text_of
 
 __all__ = ["ADJACENT", "assemble", "prepare"]
@@ -65,11 +65,12 @@ def assemble(
         joiner.add(b'"}')
         first = False
     turn: list[int] = []
-    for place in order:
+    turns = turns_of([fragments[place] for place in order])
+    for number, place in enumerate(order):
         fragment = fragments[place]
         if fragment.side == "system":
             continue
-        if turn and (fragment.side != "model" or _begins(fragment, turn, fragments)):
+        if turn and turns[number] != turns[number - 1]:
             _write_turn(joiner, fragments, turn, first)
             first, turn = False, []
         if fragment.side == "model":
@@ -80,14 +81,6 @@ def assemble(
     if turn:
         _write_turn(joiner, fragments, turn, first)
     joiner.add(b"]")
-
-
-def _begins(fragment: Fragment, turn: Sequence[int], fragments: Sequence[Fragment]) -> bool:
-    """Whether another message of the model begins here: there is reasoning, then the message, then its calls."""
-    before = {fragments[place].part for place in turn}
-    if fragment.part == "message":
-        return bool(before & {"message", "call"})
-    return fragment.part == "reasoning" and bool(before)
 
 
 def _write_turn(joiner: Joiner, fragments: Sequence[Fragment], turn: Sequence[int], first: bool) -> None:

@@ -48,7 +48,7 @@ def read(value: Mapping[str, Any], *, interrupted: bool = False, error: object =
         stop, failure = "failed", failure or ReplyError(word, "")
     completed = stop in ("end", "tool_calls")
     refusal = named_text(message.get("refusal"))
-    items = () if interrupted or not message else _items(message, completed)
+    items = () if interrupted or not message else _items(dict(message), completed)
     if completed:
         called = any(item.call for item in items)
         stop = "refusal" if refusal else "tool_calls" if called else "end"
