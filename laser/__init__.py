@@ -73,11 +73,15 @@ from laser.session.active.state import (
     compaction_due,
 )
 from laser.session.active.turns import Run, Turn
+from laser.session.active.lowering import item_entries, lowering_entries, reply_entries, usage_counts
+from laser.session.forking import MessageOrigin
 from laser.session.lifecycle import ForkOrigin, SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
+from laser.session.runs import RunDetail, TurnDetail
 from laser.session.scope import ContextScope
-from laser.session.session import Session
+from laser.session.session import Session, SessionReading
 from laser.session.sessions import Sessions
+from laser.session.transcript import TranscriptPage
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
 
 __version__ = "0.1.0"
@@ -147,6 +151,7 @@ __all__ = [
     "Memory",
     "MemoryItem",
     "MemoryKind",
+    "MessageOrigin",
     "MessageRef",
     "Messages",
     "NewEntry",
@@ -164,10 +169,12 @@ __all__ = [
     "RetentionGapError",
     "RoleFilter",
     "Run",
+    "RunDetail",
     "RunState",
     "ScopedMemory",
     "Selection",
     "Session",
+    "SessionReading",
     "SessionState",
     "SessionStatus",
     "Sessions",
@@ -182,9 +189,11 @@ __all__ = [
     "TopicInfo",
     "TopicRetention",
     "TopicSnapshotStore",
+    "TranscriptPage",
     "TransportError",
     "Triplet",
     "Turn",
+    "TurnDetail",
     "UnsupportedError",
     "Usage",
     "checkpoint_from_snapshot",
@@ -196,8 +205,12 @@ __all__ = [
     "derive_conversation_id",
     "encode_snapshot",
     "estimate_tokens",
+    "item_entries",
+    "lowering_entries",
     "new_conversation_id",
     "record_holder",
+    "reply_entries",
     "resume_offsets",
     "snapshot_from_checkpoint",
+    "usage_counts",
 ]

@@ -160,6 +160,9 @@ through recorded ownership")."""
 DEFAULT_COMPACTION_LEASE_SECONDS: Final = 600.0
 """Seconds, by the log's clock, after which another request may take over a compaction that is still under way."""
 
+MAX_TRANSCRIPT_PAGE: Final = 10_000
+"""Messages of one page of a transcript."""
+
 MAX_COMPACTION_LEASE_SECONDS: Final = 86_400.0
 """The longest such time that a request may ask for."""
 
@@ -171,3 +174,15 @@ MAX_CACHE_KEY_CHARS: Final = 64
 
 MAX_TOOL_NAME_CHARS: Final = 64
 """Characters of a tool's name (OpenAI; Anthropic allows twice as many)."""
+
+MAX_PROVIDER_BYTES: Final = 4 * 1024 * 1024
+"""Characters that one provider may give to one prompt."""
+
+MAX_PROVIDER_FRAGMENTS: Final = 10_000
+"""Fragments that one provider may give to one prompt: as many as the messages of a read window."""
+
+MAX_BRIEFING_FIELDS: Final = 64
+"""Fields that a briefing may declare."""
+
+MAX_BRIEFING_VALUE_BYTES: Final = 2_048
+"""UTF-8 bytes of a briefing's value and of its next step."""

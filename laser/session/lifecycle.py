@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
-from laser.errors import InvalidError
+from laser.errors import InvalidError, LimitError
+from laser.limits import MAX_LABEL_BYTES
 from laser.model.messages import ContextMessage
 from laser.wire.state_json import encode_state
 
@@ -21,6 +22,7 @@ __all__ = [
     "LifecycleEvent",
     "SessionState",
     "SessionStatus",
+    "check_label",
     "decode_event",
     "encode_event",
     "fold_status",
@@ -160,3 +162,23 @@ def fold_status(status: SessionStatus | None, message: ContextMessage) -> Sessio
         finished_at_micros=message.timestamp_micros,
         decided_by=message.record_id,
     )
+
+
+def check_label(label: str) -> None:
+    """Refuses what is no label.
+
+    Raises:
+        InvalidError, LimitError: it is empty, too long, or holds what cannot be shown.
+    """
+    if not isinstance(label, str) or not label.strip():
+        raise InvalidError(f"label: {label!r} is not a text with something in it", argument="label")
+    if any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in label):
+        raise InvalidError("label: holds a control character or a lone surrogate", argument="label")
+    size = len(label.encode())
+    if size > MAX_LABEL_BYTES:
+        raise LimitError(
+            f"label: has {size} bytes, allowed are {MAX_LABEL_BYTES}",
+            argument="label",
+            size=size,
+            limit=MAX_LABEL_BYTES,
+        )

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import anyio.to_thread
+import msgspec
 
 from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
-from laser.errors import ConflictError, NotFoundError
+from laser.errors import ConflictError, InvalidError, NotFoundError
 from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS, DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
+from laser.model.ids import new_conversation_id
+from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
 from laser.models.selection import ApiKind
@@ -24,14 +27,25 @@ from laser.session.active.events import CompactionMode
 from laser.session.active.reading import ActiveLog
 from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
-from laser.session.lifecycle import LifecycleEvent, SessionStatus, encode_event, fold_status
+from laser.session.forking import MessageOrigin, copy_session, read_origin
+from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
+from laser.session.runs import RunDetail, read_run, read_runs
 from laser.session.scope import ContextScope
+from laser.session.transcript import DEFAULT_PAGE, TranscriptPage, read_transcript
 
-__all__ = ["Session", "read_status"]
+__all__ = ["Session", "SessionReading", "read_status"]
 
 _LIFECYCLE: Final = AgentTopic.Control
 _MANIFESTS: Final = AgentTopic.Audit
+_CONFIGURATION: Final = frozenset({"instruction", "catalog", "skill"})
+
+
+class SessionReading(msgspec.Struct, frozen=True):
+    """A session now. status: how it stands. context: what its next model call will consume, and its run."""
+
+    status: SessionStatus
+    context: ActiveState
 
 
 class Session:
@@ -184,6 +198,122 @@ class Session:
         manifest = make_manifest(self.id, chosen, selection, history.skipped)
         await self.scope().append(_MANIFESTS, encode_manifest(manifest), agent=self._agent)
         return AssembledContext(selection.kept, manifest)
+
+    async def transcript(
+        self, *, limit: int = DEFAULT_PAGE, before: str | None = None, after: str | None = None
+    ) -> TranscriptPage:
+        """What happened: the messages on ``agent.sessions``, a page at a time, each oldest first.
+
+        Without a cursor this captures where the conversation ends now and gives the newest page. Go back with
+        ``before=page.older``, and on with ``after=page.live`` from the newest page, or from the last newer one.
+
+        Args:
+            limit: messages of the page, 1 to ``MAX_TRANSCRIPT_PAGE``; a newer page has none when nothing is new.
+
+        Raises:
+            RetentionGapError: the page would have messages that retention took.
+            StaleCheckpointError: the topic was made anew, purged or cut short since the cursor.
+        """
+        return await read_transcript(
+            self._laser.open_log(),
+            self._laser.stream,
+            self.id,
+            self._began,
+            limit=limit,
+            before=before,
+            after=after,
+        )
+
+    async def read(self) -> SessionReading:
+        """How the session stands, and its active context: from the newest snapshot and what came after it, else from
+        the beginning. Its cost does not grow with the session's age.
+
+        Raises:
+            RetentionGapError: events that it needs are gone.
+        """
+        return SessionReading(await self.status(), await self._active.read())
+
+    async def read_run(self, run: str) -> RunDetail:
+        """A run with its inputs, turns and answer in full, also after a compaction took them from the context.
+
+        Replays the events from the beginning.
+
+        Raises:
+            NotFoundError: the session had no such run. RetentionGapError: events are gone.
+        """
+        return await read_run(self._active, run)
+
+    async def runs(self, *, limit: int = 100) -> list[RunDetail]:
+        """The newest runs in detail, newest first. Replays the events from the beginning.
+
+        Raises:
+            RetentionGapError: events are gone.
+        """
+        if type(limit) is not int or limit < 1:
+            raise InvalidError(f"limit: {limit!r:.40} is not a whole number from 1", argument="limit")
+        return await read_runs(self._active, limit)
+
+    async def fork(
+        self,
+        at: ContextMessage | Checkpoint | None = None,
+        *,
+        label: str | None = None,
+        agent: str | None = None,
+        partial: bool = False,
+    ) -> Session:
+        """A new session that begins with this one's past: its messages, and its active context's events.
+
+        They are copied, so neither session sees what comes later in the other, and neither one's retention takes
+        anything from the other. A run or compaction under way at that moment does not go on in the fork. The fork has
+        no parent; ``SessionStatus.origin`` says where it comes from, ``origin_of`` where each message does. A fork that
+        is interrupted leaves records that no session has.
+
+        Args:
+            at: the moment. A message of this session on ``agent.sessions``: up to and including it. A checkpoint: what
+                came before it; take it with ``checkpoint(["agent.sessions", "agent.active"])``, else the context is cut
+                by the time of the first message after it. ``None``: now.
+            label: for people. agent: who works on the fork.
+            partial: copy the messages that are left when retention took the oldest; the context is never partial.
+
+        Raises:
+            InvalidError: a message of another conversation, a checkpoint that does not cover ``agent.sessions``.
+            RetentionGapError: messages or events that the fork needs are gone. StaleCheckpointError: the log is not the
+                one of the checkpoint. In each case there is no new session.
+        """
+        if label is not None:
+            check_label(label)
+        target = new_conversation_id()
+        origin = await copy_session(self._laser, self.id, target, at, agent, await self._began(), partial=partial)
+        return await self._start(target, LifecycleEvent("started", label, origin=origin), agent)
+
+    async def clone(self, *, label: str | None = None, agent: str | None = None) -> Session:
+        """A new session that is set up like this one: its instructions, current catalogs and active skills, and nothing
+        that was said or done."""
+        if label is not None:
+            check_label(label)
+        state = await self._active.read()
+        kept = [
+            held.entry
+            for held in state.entries
+            if held.kind in _CONFIGURATION and not held.superseded and held.run is None
+        ]
+        clone = await self._start(new_conversation_id(), LifecycleEvent("started", label), agent)
+        if kept:
+            await clone.active.add(0, *kept)
+        return clone
+
+    async def origin_of(self, message: ContextMessage) -> MessageOrigin | None:
+        """Where a message of a fork was copied from; ``None`` for one that is its own.
+
+        Raises:
+            NotFoundError: retention took it.
+        """
+        return await read_origin(self._laser, message)
+
+    async def _start(self, session_id: str, event: LifecycleEvent, agent: str | None) -> Session:
+        await ContextScope(self._laser, session_id).append(_LIFECYCLE, encode_event(event), agent=agent)
+        began = None if event.origin is None else event.origin.began_at_micros
+        return Session(self._laser, session_id, None, None, agent, began_at_micros=began)
 
     async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:
         """Where topics end now; ``None`` means ``agent.sessions``."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from laser.context.connection import Connection
 from laser.context.replay import Replay
 from laser.context.spans import look_up, spans_full
-from laser.errors import InvalidError, LimitError
-from laser.limits import MAX_LABEL_BYTES
+from laser.errors import InvalidError
 from laser.model.ids import new_conversation_id, parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
@@ -15,6 +14,7 @@ from laser.session.lifecycle import (
     LifecycleEvent,
     SessionState,
     SessionStatus,
+    check_label,
     encode_event,
     fold_status,
 )
@@ -44,7 +44,7 @@ class Sessions:
             InvalidError: a bad argument. NotFoundError: the topic is absent, or the parent session is.
         """
         if label is not None:
-            _check_label(label)
+            check_label(label)
         above: Session | None = None
         if parent is not None:
             above = parent if isinstance(parent, Session) else await self.open(parent)
@@ -106,18 +106,3 @@ class Sessions:
         ]
         wanted.sort(key=lambda status: (status.started_at_micros, status.id), reverse=True)
         return wanted[:limit]
-
-
-def _check_label(label: str) -> None:
-    if not isinstance(label, str) or not label.strip():
-        raise InvalidError(f"label: {label!r} is not a text with something in it", argument="label")
-    if any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in label):
-        raise InvalidError("label: holds a control character or a lone surrogate", argument="label")
-    size = len(label.encode())
-    if size > MAX_LABEL_BYTES:
-        raise LimitError(
-            f"label: has {size} bytes, allowed are {MAX_LABEL_BYTES}",
-            argument="label",
-            size=size,
-            limit=MAX_LABEL_BYTES,
-        )

@@ -9,6 +9,7 @@ import msgspec
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW_BYTES
 from laser.model.content import ContentRef
+from laser.models.selection import check_api_kind
 
 __all__ = ["ENTRY_KINDS", "MODEL_KINDS", "PROTECTED_KINDS", "ContextEntry", "EntryKind", "NewEntry", "check_entry"]
 
@@ -56,7 +57,9 @@ class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
             and supersedes it.
         call_id: of a ``tool_call``, and of the ``tool_result`` that answers it.
         interim: of a ``tool_result`` that is not the last word: the call stays open.
-        api: the API kind whose native shape the payload has; ``None`` for plain text.
+        is_error: of a ``tool_result``, the tool failed.
+        api: the API kind whose native shape the payload has; ``None`` for text, and for what the session puts in.
+        media_type: of a payload of several parts (``laser.models.CONTENT_TYPE``); ``None`` for text.
         tokens: what it is estimated to cost; ``None`` unknown.
         scope: ``run`` for an entry that leaves the context when the run ends that it came in with; it stands beside
             one of the session with the same key, which is there again afterwards.
@@ -72,7 +75,9 @@ class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
     call_id: str | None = None
     interim: bool = False
+    is_error: bool = False
     api: str | None = None
+    media_type: str | None = None
     tokens: int | None = None
     scope: Literal["session", "run"] = "session"
     source: str | None = None
@@ -127,12 +132,14 @@ def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
         raise InvalidError(f"{argument}: give either a payload or a ref", argument=argument)
     if entry.kind == "instruction" and entry.key is None:
         raise InvalidError(f"{argument}: an instruction needs a key: instructions are ordered by it", argument=argument)
-    if entry.kind == "catalog" and entry.key is None:
+    if entry.kind in ("catalog", "skill") and entry.key is None:
         raise InvalidError(
-            f"{argument}: a catalog needs a key: its next version supersedes it by it", argument=argument
+            f"{argument}: a {entry.kind} needs a key: its next version is known by it", argument=argument
         )
     if entry.kind in ("tool_call", "tool_result") and not entry.call_id:
         raise InvalidError(f"{argument}: a {entry.kind} needs the call_id that pairs it", argument=argument)
+    if entry.api is not None:
+        check_api_kind(entry.api)
     if entry.interim and entry.kind != "tool_result":
         raise InvalidError(f"{argument}: interim goes with a tool_result, not a {entry.kind}", argument=argument)
     if entry.scope not in ("session", "run"):
@@ -144,7 +151,7 @@ def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
     if entry.ref is not None and not isinstance(entry.ref, ContentRef):
         raise InvalidError(f"{argument}: ref is {type(entry.ref).__name__}, not a ContentRef", argument=argument)
     _check_size(entry.payload, MAX_ENTRY_BYTES, argument, "payload", "; keep it as content and give its ref")
-    for name in ("key", "call_id", "api", "source", "origin", "provenance"):
+    for name in ("key", "call_id", "api", "media_type", "source", "origin", "provenance"):
         _check_text(getattr(entry, name), MAX_ENTRY_KEY_BYTES, argument, name)
     _check_text(entry.preview, MAX_ENTRY_PREVIEW_BYTES, argument, "preview")
     return entry

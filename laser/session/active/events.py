@@ -142,12 +142,14 @@ class CompactionRequested(msgspec.Struct, frozen=True, tag="compaction_requested
 
     Attributes:
         lease: seconds after which, by the log's clock, another request may take over.
+        at_micros: of a copy, when the original was written.
     """
 
     request: str
     seen: int
     mode: CompactionMode
     lease: float = DEFAULT_COMPACTION_LEASE_SECONDS
+    at_micros: int | None = None
 
 
 class CompactionCommitted(msgspec.Struct, frozen=True, tag="compaction_committed", omit_defaults=True):

@@ -234,6 +234,9 @@ class ActiveFold:
 
     def _request(self, event: CompactionRequested, at_micros: int) -> str | None:
         pending = self._pending
+        if event.at_micros is not None:
+            # A copy stands close to the others in time; what counts is what lay between the originals.
+            at_micros = event.at_micros
         if pending is not None and at_micros < pending.expires_at_micros:
             return f"compacting: compaction {pending.request} is under way"
         if self._run is not None and self._run.state == _RUNNING:

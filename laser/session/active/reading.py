@@ -31,6 +31,7 @@ from laser.model.records import NewRecord
 from laser.model.snapshot import Snapshot
 from laser.model.topics import AgentTopic, TopicConfig
 from laser.model.window import Match
+from laser.models.fragments import FragmentCache
 from laser.session.active.events import ACTIVE_TOPIC, Event, Opened, decode_active, encode_active
 from laser.session.active.fold import ActiveFold, Saved
 from laser.session.active.state import ActiveState
@@ -70,6 +71,9 @@ class ActiveLog:
     Args:
         began: when the session's records began, microseconds since 1970 UTC by the log's clock.
         fresh: the session was started by this very handle: before it has events, none can be missing.
+
+    Attributes:
+        conversation: the session's. fragments: what its requests were lowered from before.
     """
 
     def __init__(
@@ -83,7 +87,8 @@ class ActiveLog:
         fresh: bool = False,
     ) -> None:
         self._laser = laser
-        self._conversation = conversation
+        self.conversation = conversation
+        self.fragments = FragmentCache()
         self._lineage = lineage
         self._agent = agent
         self._began = began
@@ -112,7 +117,7 @@ class ActiveLog:
             del self._awaited[record.id]
         if outcome is None:
             # The log acknowledged the record and does not show it.
-            raise StorageError(f"session {self._conversation}: an event is not on {ACTIVE_TOPIC} although it was kept")
+            raise StorageError(f"session {self.conversation}: an event is not on {ACTIVE_TOPIC} although it was kept")
         return outcome
 
     async def read(self) -> ActiveState:
@@ -135,8 +140,8 @@ class ActiveLog:
             await anyio.lowlevel.checkpoint()
         return fold.state() if fold.revision == revision else found
 
-    async def events(self, each: Callable[[Event, ContextMessage], None]) -> None:
-        """Gives out every event from the log's beginning.
+    async def replay(self, each: Callable[[Event, ContextMessage, str | None], None]) -> ActiveState:
+        """Gives out every event from the log's beginning, with why it changed nothing, and returns the context.
 
         Raises:
             RetentionGapError: events are gone.
@@ -150,28 +155,28 @@ class ActiveLog:
                     event = decode_active(message.payload)
                 except CodecError:
                     continue
-                fold.opened = True
-                each(event, message)
+                each(event, message, fold.apply(event, message.timestamp_micros))
             await anyio.lowlevel.checkpoint()
         await self._check_first(fold, replay, None)
+        return fold.state()
 
     # ------------------------------------------------------------------------------------------------ writing
 
     def _record(self, event: Event) -> NewRecord:
         lineage = None if self._lineage is None else with_lineage(self._lineage, None)
-        provenance = build_provenance(self._conversation, ACTIVE_TOPIC, self._agent, lineage)
+        provenance = build_provenance(self.conversation, ACTIVE_TOPIC, self._agent, lineage)
         return build_record(encode_active(event), provenance, new_record_id())
 
     async def _write(self, records: list[NewRecord]) -> None:
         log, stream = self._laser.open_log(), self._laser.stream
         try:
-            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation)
+            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation)
         except NotFoundError:
             await log.ensure_topic(stream, ACTIVE_TOPIC, TopicConfig(_PARTITIONS))
-            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation)
+            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation)
         except AppendIndeterminateError:
             # Once more, looking first: what the log has already is not written twice.
-            await log.append(stream, ACTIVE_TOPIC, records, key=self._conversation, find_first=True)
+            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation, find_first=True)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -186,7 +191,7 @@ class ActiveLog:
             applied = await self._run(replay, fold)
         except StaleCheckpointError as error:
             # The log is another one than was folded: a topic made anew, or cut short.
-            _logger.warning("session %s: the active context is folded anew: %s", self._conversation, error)
+            _logger.warning("session %s: the active context is folded anew: %s", self.conversation, error)
             self._last_ids.clear()
             start, fold = None, ActiveFold()
             replay = await self._replay(None)
@@ -207,14 +212,13 @@ class ActiveLog:
             spans = spans_full([ACTIVE_TOPIC], infos)
         else:
             spans = spans_from_checkpoint([ACTIVE_TOPIC], infos, resume_point(start, [ACTIVE_TOPIC], infos, stream))
-        return Replay(log, stream, Match(self._conversation), spans)
+        return Replay(log, stream, Match(self.conversation), spans)
 
     async def _run(self, replay: Replay, fold: ActiveFold) -> int:
         applied = 0
         while (batch := await replay.next_batch(_APPLY_CHUNK)) is not None:
             for message in batch:
-                if not fold.opened:
-                    await self._check_first(fold, replay, message)
+                await self._check_first(fold, replay, message)
                 self._apply(fold, message)
             applied += len(batch)
             await anyio.lowlevel.checkpoint()
@@ -232,23 +236,24 @@ class ActiveLog:
             return
         spans = [span for span, _ in replay.positions()]
         log, stream = self._laser.open_log(), self._laser.stream
-        if message is not None:
-            spans = [span for span in spans if span.partition == message.partition]
-        await check_beginning(log, stream, spans, None if message is not None else self._began)
+        if spans:
+            parts = [span.partition for span in spans] if message is None else [message.partition]
+            began = self._began if message is None else None
+            await check_beginning(log, stream, spans[0].topic, parts, began)
 
     def _apply(self, fold: ActiveFold, message: ContextMessage) -> None:
         try:
             verdict = fold.apply(decode_active(message.payload), message.timestamp_micros)
         except CodecError as error:
             verdict = f"unreadable: {error}"
-            _logger.warning("session %s: event at %s: %s", self._conversation, message.id, error)
+            _logger.warning("session %s: event at %s: %s", self.conversation, message.id, error)
         if message.record_id in self._awaited:
             self._awaited[message.record_id] = Outcome(verdict, fold.state())
 
     # ------------------------------------------------------------------------------------------------ snapshots
 
     async def _saved(self) -> tuple[ActiveFold, Snapshot | None]:
-        snapshot = await self._store.latest(self._conversation)
+        snapshot = await self._store.latest(self.conversation)
         if snapshot is None or snapshot.version != _VERSION:
             return ActiveFold(), None
         try:
@@ -256,7 +261,7 @@ class ActiveLog:
                 return ActiveFold(_decode(snapshot.state)), snapshot
             return ActiveFold(await anyio.to_thread.run_sync(_decode, snapshot.state)), snapshot
         except msgspec.MsgspecError as error:
-            _logger.warning("session %s: unreadable snapshot: %s", self._conversation, error)
+            _logger.warning("session %s: unreadable snapshot: %s", self.conversation, error)
             return ActiveFold(), None
 
     async def _save(self, replay: Replay, fold: ActiveFold) -> None:
@@ -273,14 +278,14 @@ class ActiveLog:
             await self._store.save(snapshot)
         except NotFoundError:
             # A stream without agent.snapshots folds from the beginning; that is slower and no less true.
-            _logger.info("session %s: no topic %s to save to", self._conversation, AgentTopic.Snapshots)
+            _logger.info("session %s: no topic %s to save to", self.conversation, AgentTopic.Snapshots)
         except LaserError as error:
-            _logger.warning("session %s: the context was not saved: %s", self._conversation, error)
+            _logger.warning("session %s: the context was not saved: %s", self.conversation, error)
 
     async def _snapshot(self, replay: Replay, state: bytes) -> Snapshot | None:
         log, stream = self._laser.open_log(), self._laser.stream
         return await snapshot_of_spans(
-            log, stream, self._conversation, _FOLD, _VERSION, replay.positions(), state, None, self._last_ids
+            log, stream, self.conversation, _FOLD, _VERSION, replay.positions(), state, None, self._last_ids
         )
 
 

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Literal
 
+import msgspec
+
 from laser.errors import AppendIndeterminateError, ClosedError, InvalidError
 from laser.model.ids import new_conversation_id
-from laser.models.selection import ApiKind, check_api_kind
+from laser.models.lowering import LoweredRequest, RequestOptions, lower_request
+from laser.models.replies import ModelReply
+from laser.models.selection import ApiKind, ModelSelection, check_api_kind
 from laser.session.active.entries import NewEntry, check_entry
 from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
 from laser.session.active.fold import prunes
+from laser.session.active.lowering import Resolve, lowering_entries, reply_entries, usage_counts
 from laser.session.active.reading import ActiveLog
 from laser.session.active.settling import last_word, settle
 from laser.session.active.state import ActiveState
@@ -32,6 +37,59 @@ class Turn:
         self.id = turn
         self.run = run
         self.context = context
+
+    async def request(
+        self,
+        model: ModelSelection,
+        options: RequestOptions | None = None,
+        *,
+        stream: bool = False,
+        compact_threshold: int | None = None,
+        resolve: Resolve | None = None,
+    ) -> LoweredRequest:
+        """The request for this turn, in the provider's own shape. Its bytes begin with those of the turn before, up to
+        the first entry that changed.
+
+        Args:
+            options: tools and parameters; without a ``cache_key`` it is made from the session's id.
+            stream: whether the answer is to be streamed. compact_threshold: see ``laser.models.lower_request``.
+            resolve: brings the bytes of entries that refer to content.
+
+        Raises:
+            InvalidError: the session's API kind is another one, or an entry cannot be lowered. UnsupportedError: the
+                API cannot take it, or an entry refers to content and there is no ``resolve``.
+        """
+        fixed = self.context.api
+        if fixed is not None and fixed != model.check().api_kind:
+            raise InvalidError(
+                f"model: the session's API kind is {fixed}, not {model.api_kind}; begin a new session for another one",
+                argument="model",
+            )
+        chosen = RequestOptions() if options is None else options
+        if chosen.cache_key is None:
+            chosen = msgspec.structs.replace(chosen, cache_key=self._log.conversation)
+        entries = await lowering_entries(self.context.entries, model.api_kind, resolve)
+        return lower_request(
+            model,
+            entries,
+            chosen,
+            stream=stream,
+            compact_threshold=compact_threshold,
+            fragments=self._log.fragments,
+        )
+
+    async def finish_reply(self, reply: ModelReply, results: Sequence[NewEntry] = ()) -> ActiveState:
+        """Ends the turn with a model's answer, kept in the provider's own form, and its counts of tokens.
+
+        An answer that did not come to its end fails the turn: it is kept on the log, and enters no context.
+
+        Args:
+            results: of the tools that it called.
+        """
+        entries = reply_entries(reply)
+        if not reply.completed:
+            return await self.fail(entries, usage_counts(reply.usage))
+        return await self.finish([*entries, *results], usage_counts(reply.usage))
 
     async def finish(self, outputs: Sequence[NewEntry] = (), usage: Mapping[str, int] | None = None) -> ActiveState:
         """Ends the turn with what the model gave.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from itertools import pairwise
 
 import laser as ls
 
@@ -93,7 +94,7 @@ class Player:
         for found in versions.values():
             assert [one.superseded for one in found] == [True] * (len(found) - 1) + [False]
             assert len(found) <= 6
-            assert all(later.supersedes == one.id for one, later in zip(found, found[1:], strict=False))
+            assert all(later.supersedes == one.id for one, later in pairwise(found))
         removable = {one.id for one in ls.compactable(state.entries)}
         for one in state.entries:
             if one.entry.call_id is not None and one.id in removable:
