@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from laser.context.gathering import gather
 from laser.context.resume import check_partition, check_same_record, check_topic
 from laser.errors import NotFoundError, RetentionGapError, StaleCheckpointError
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
+from laser.model.ids import new_record_id
 from laser.model.messages import SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
@@ -28,6 +29,8 @@ __all__ = ["CatchUp", "CatchUpProgress"]
 _logger = logging.getLogger("laser.context")
 
 Change = TypeVar("Change")
+ViewT = TypeVar("ViewT")
+T = TypeVar("T")
 
 _PAGE: Final = 2_000
 _DECODE_CHUNK: Final = 256
@@ -57,6 +60,8 @@ class CatchUp(Generic[Change]):
 
     Attributes:
         skipped: records that could not be decoded, the first 1,000 that this client met.
+        epoch: from when to when the view was not cleared, as a name; of the last run that ended. ``None`` where there
+            was no topic.
     """
 
     def __init__(
@@ -74,6 +79,25 @@ class CatchUp(Generic[Change]):
         self._lock = anyio.Lock()
         self._finished = float("-inf")
         self.skipped: list[SkippedRecord] = []
+        self.epoch: str | None = None
+
+    async def ask(self, view: ViewT, question: Callable[[ViewT], Awaitable[T]]) -> T:
+        """The answer of the view, with everything that was on the topic when this was called.
+
+        While another process folds the view anew it holds less than before: a question that met that is asked again.
+
+        Args:
+            question: asks the view, once or several times.
+        """
+        while True:
+            await self.run()
+            epoch = self.epoch
+            answer = await question(view)
+            if epoch is None:
+                return answer
+            position = await self._view.position()
+            if position is not None and _epoch_of(position) == epoch:
+                return answer
 
     async def run(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
         """Applies everything that was on the topic when this was called.
@@ -107,18 +131,21 @@ class CatchUp(Generic[Change]):
         while True:
             text = await self._view.position()
             known = None if text is None else Checkpoint.from_json(orjson.loads(text)["checkpoint"])
+            epoch = f"{new_record_id():032x}" if text is None else _epoch_of(text)
             info = await self._log.topic(*self._place)
             if info is None:
                 if text is not None:
                     await self._view.clear(expect=text)
+                self.epoch = None
                 return 0
             try:
-                read = await self._pass(info, text, known, progress)
+                read = await self._pass(info, text, _Walk(info, known, epoch), progress)
             except (StaleCheckpointError, NotFoundError) as error:
                 _logger.warning("the view of %s is folded anew: %s", info.name, error)
                 await self._view.clear(expect=text)
                 continue
             if read is not None:
+                self.epoch = epoch
                 return read
             # Another process applied the same records meanwhile: look again where the view is.
             await anyio.lowlevel.checkpoint()
@@ -127,10 +154,9 @@ class CatchUp(Generic[Change]):
         self,
         info: TopicInfo,
         text: str | None,
-        known: Checkpoint | None,
+        walk: _Walk,
         progress: Callable[[CatchUpProgress], None] | None,
     ) -> int | None:
-        walk = _Walk(info, known)
         pages = await gather([partial(self._first_page, info, part, walk) for part in info.partitions])
         total, read = sum(part.end - walk.offsets[part.id] for part in info.partitions), 0
         firsts = {part.id: part.first for part in info.partitions}
@@ -138,21 +164,39 @@ class CatchUp(Generic[Change]):
             # Nothing new, but something is gone, or was added empty.
             return 0 if await self._view.apply([], firsts=firsts, expect=text, position=walk.position()) else None
         for part, page in zip(info.partitions, pages, strict=True):
-            while page is not None:
-                records = page.records[place_of(page.records, walk.offsets[part.id]) :]
-                changes = await self._changes(info, records)
-                before = walk.offsets[part.id]
-                walk.move(part.id, max(before, page.next), records)
-                position = walk.position()
-                if position != text:
-                    if not await self._view.apply(changes, firsts=firsts, expect=text, position=position):
-                        return None
-                    text = position
+            ahead = None if page is None else (page, await self._changes(info, part, page, walk))
+            while ahead is not None:
+                page, changes = ahead
+                before, expect = walk.offsets[part.id], text
+                walk.move(part.id, max(before, page.next), page.records[place_of(page.records, before) :])
+                text = walk.position()
+                # While the view takes this page the next one is read: each waits for another thread or machine.
+                reading = _Ahead(partial(self._following, info, part, walk))
+                both: list[Callable[[], Awaitable[bool]]] = [
+                    partial(self._apply, changes, firsts, expect, text),
+                    reading.run,
+                ]
+                applied, _ = await gather(both)
+                ahead = reading.found
+                if not applied:
+                    return None
                 read += walk.offsets[part.id] - before
                 if progress is not None:
                     progress(CatchUpProgress(read, max(total, read), len(self.skipped)))
-                page = await self._next_page(info, part, walk) if walk.offsets[part.id] < part.end else None
         return read
+
+    async def _apply(
+        self, changes: Sequence[Change], firsts: Mapping[int, int], expect: str | None, position: str
+    ) -> bool:
+        if position == expect:
+            return True
+        return await self._view.apply(changes, firsts=firsts, expect=expect, position=position)
+
+    async def _following(self, info: TopicInfo, part: PartitionInfo, walk: _Walk) -> tuple[Page, list[Change]] | None:
+        if walk.offsets[part.id] >= part.end:
+            return None
+        page = await self._next_page(info, part, walk)
+        return None if page is None else (page, await self._changes(info, part, page, walk))
 
     async def _first_page(self, info: TopicInfo, part: PartitionInfo, walk: _Walk) -> Page | None:
         """What follows the position, read together with the record before it, which must still be the same."""
@@ -172,7 +216,8 @@ class CatchUp(Generic[Change]):
             return None
         return page
 
-    async def _changes(self, info: TopicInfo, records: Sequence[LogRecord]) -> list[Change]:
+    async def _changes(self, info: TopicInfo, part: PartitionInfo, page: Page, walk: _Walk) -> list[Change]:
+        records = page.records[place_of(page.records, walk.offsets[part.id]) :]
         changes: list[Change] = []
         for count, record in enumerate(records, 1):
             change = self._decode(record, info)
@@ -186,6 +231,18 @@ class CatchUp(Generic[Change]):
         return changes
 
 
+class _Ahead(Generic[Change]):
+    """What is read while something else is under way."""
+
+    def __init__(self, read: Callable[[], Awaitable[tuple[Page, list[Change]] | None]]) -> None:
+        self._read = read
+        self.found: tuple[Page, list[Change]] | None = None
+
+    async def run(self) -> bool:
+        self.found = await self._read()
+        return True
+
+
 class _Walk:
     """How far each partition was read.
 
@@ -193,8 +250,9 @@ class _Walk:
         StaleCheckpointError: the topic is not the one that was read before.
     """
 
-    def __init__(self, info: TopicInfo, known: Checkpoint | None) -> None:
+    def __init__(self, info: TopicInfo, known: Checkpoint | None, epoch: str) -> None:
         self._info = info
+        self._epoch = epoch
         offsets = {} if known is None else known.topic_offsets(info.name) or {}
         mark = None if known is None else known.mark(info.name)
         self.offsets: dict[int, int] = {}
@@ -224,4 +282,10 @@ class _Walk:
         checkpoint = Checkpoint({info.name: self.offsets}, {info.name: mark})
         # With where partitions begin, so that what retention takes moves the position too.
         firsts = {str(part.id): part.first for part in info.partitions}
-        return orjson.dumps({"checkpoint": checkpoint.to_json(), "firsts": firsts}).decode()
+        position = {"checkpoint": checkpoint.to_json(), "firsts": firsts, "epoch": self._epoch}
+        return orjson.dumps(position).decode()
+
+
+def _epoch_of(position: str) -> str:
+    epoch: str = orjson.loads(position).get("epoch", "")
+    return epoch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from laser.memory.arguments import read_body
 from laser.memory.source import MemorySource
 from laser.memory.writing import MemoryWriter
 from laser.model.memory import MemoryOwner, Remembered
+from laser.ports.memory_view import Found, MemoryView
 
 __all__ = ["ConsolidationReport", "Summarize", "consolidate"]
 
@@ -49,7 +51,7 @@ async def consolidate(
 
     The summary is written before anything is forgotten, so that a crash in between loses nothing.
     """
-    found = await (await source.view()).recent(owner, MAX_MEMORY_RESULTS, now_micros)
+    found = await source.ask(lambda view: view.recent(owner, MAX_MEMORY_RESULTS, now_micros))
     items = [entry.item for entry in found if not entry.item.durable and entry.item.fact is None]
     messages = [item for item in items if item.kind == "message"]
     summary_id = None
@@ -57,7 +59,7 @@ async def consolidate(
         body = await _summarize(summarizer, messages)
         sources = tuple(item.id for item in messages)
         summary_id = await writer.remember(owner, body, "summary", dedup=False, durable=True, sources=sources)
-        if await (await source.view()).get(owner, summary_id, now_micros) is None:
+        if await source.ask(partial(_get, owner, summary_id, now_micros)) is None:
             # One of the messages was forgotten meanwhile, and the summary with it: nothing stands for the others.
             return ConsolidationReport(0, 0, None)
     gone: list[Remembered] = []
@@ -69,6 +71,10 @@ async def consolidate(
     return ConsolidationReport(len(messages) if summary_id is not None else 0, len(gone), summary_id)
 
 
+async def _get(owner: MemoryOwner, item_id: str, now_micros: int, view: MemoryView) -> Found | None:
+    return await view.get(owner, item_id, now_micros)
+
+
 async def _prune(source: MemorySource, writer: MemoryWriter, owner: MemoryOwner, items: Sequence[Remembered]) -> None:
     """Forgets items, and what other conversations have of them where the owner is of no conversation."""
     ids = {item.id for item in items}
@@ -76,7 +82,7 @@ async def _prune(source: MemorySource, writer: MemoryWriter, owner: MemoryOwner,
         await writer.forget_many(items, pruned=True)
         if owner.conversation is not None:
             return
-        left = await (await source.view()).recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER)
+        left = await source.ask(lambda view: view.recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER))
         items = [entry.item for entry in left if entry.item.id in ids]
 
 

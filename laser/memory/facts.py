@@ -145,7 +145,7 @@ class FactCell:
         return len({item.fact.key for item in values if item.fact is not None})
 
     async def _values(self, key: str | None) -> list[Remembered]:
-        return await (await self._source.view()).facts(self._cell, key)
+        return await self._source.ask(lambda view: view.facts(self._cell, key))
 
     async def _newest(self, key: str) -> Remembered | None:
         values = await self._values(key)

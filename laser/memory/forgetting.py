@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ _NOTHING_IS_OVER: Final = -1
 
 async def is_of_another(source: MemorySource, owner: MemoryOwner, item_id: str) -> bool:
     """Whether there is such an item, and not for this owner."""
-    found = await _find(await source.view(), owner, item_id)
+    found, _ = await source.ask(partial(_find, owner, item_id))
     return found is not None and not owner.sees(found.owner)
 
 
@@ -30,12 +31,11 @@ async def forget_item(source: MemorySource, writer: MemoryWriter, owner: MemoryO
 
     Where nothing of it is there the forget is written all the same: a summary may still stand for the item.
     """
-    view = await source.view()
-    found = await _find(view, owner, item_id)
+    found, earlier = await source.ask(partial(_find, owner, item_id))
     if found is None:
         await writer.forget(owner, item_id)
     elif owner.sees(found.owner):
-        await writer.forget_many(await _earlier_values(view, found))
+        await writer.forget_many(earlier)
         # In the partition of the item, so that retention takes the item first.
         await writer.forget(owner, item_id, beside=found.owner.conversation)
 
@@ -45,12 +45,11 @@ async def clear_items(source: MemorySource, writer: MemoryWriter, owner: MemoryO
     seen: set[str] = set()
     while True:
         # Behind an item may stand a copy of it in another conversation, so one look is not enough.
-        view = await source.view()
-        found = [entry.item for entry in await view.recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER)]
+        found, gone = await source.ask(partial(_all_of, owner))
         if not found:
             return len(seen)
         seen.update(item.id for item in found)
-        await writer.forget_many(await _with_earlier_values(view, found))
+        await writer.forget_many(gone)
 
 
 async def sweep_facts(source: MemorySource, writer: MemoryWriter, namespace: str, now_micros: int) -> int:
@@ -60,19 +59,27 @@ async def sweep_facts(source: MemorySource, writer: MemoryWriter, namespace: str
     """
     count = 0
     while True:
-        view = await source.view()
-        outlived = await view.outlived(namespace, now_micros, MAX_MEMORY_RESULTS)
-        if not outlived:
+        gone = await source.ask(partial(_outlived, namespace, now_micros))
+        if not gone:
             return count
-        gone = await _with_earlier_values(view, outlived)
         await writer.forget_many(gone)
         count += len(gone)
 
 
-async def _find(view: MemoryView, owner: MemoryOwner, item_id: str) -> Remembered | None:
+async def _find(owner: MemoryOwner, item_id: str, view: MemoryView) -> tuple[Remembered | None, list[Remembered]]:
+    """An item, whosever it is, and what it replaced."""
     anybody = msgspec.structs.replace(owner, agent=None, user=None, app=None)
     found = await view.get(anybody, item_id, _NOTHING_IS_OVER)
-    return None if found is None else found.item
+    return (None, []) if found is None else (found.item, await _earlier_values(view, found.item))
+
+
+async def _all_of(owner: MemoryOwner, view: MemoryView) -> tuple[list[Remembered], list[Remembered]]:
+    found = [entry.item for entry in await view.recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER)]
+    return found, await _with_earlier_values(view, found)
+
+
+async def _outlived(namespace: str, now_micros: int, view: MemoryView) -> list[Remembered]:
+    return await _with_earlier_values(view, await view.outlived(namespace, now_micros, MAX_MEMORY_RESULTS))
 
 
 async def _with_earlier_values(view: MemoryView, items: Iterable[Remembered]) -> list[Remembered]:

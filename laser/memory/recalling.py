@@ -57,19 +57,20 @@ class Recalling:
             fold = await self._source.fold()
             words = None if strategy == "recent" else query
             return await fold.recall(owner, words, limit, now, by_feedback=strategy != "recent")
-        view = await self._source.view()
-        if strategy == "recent":
-            return as_found(await view.recent(owner, limit, now), by_feedback=False)[:limit]
-        if query is None:
-            return as_found(await view.recent(owner, limit, now, by_feedback=True), by_feedback=True)[:limit]
-        items = await self._matching(view, owner, query, max(limit, CANDIDATES), strategy, now)
+        if strategy == "recent" or query is None:
+            by_feedback = strategy != "recent"
+            found = await self._source.ask(lambda view: view.recent(owner, limit, now, by_feedback=by_feedback))
+            return as_found(found, by_feedback=by_feedback)[:limit]
+        depth = max(limit, CANDIDATES)
+        items = await self._source.ask(lambda view: self._matching(view, owner, query, depth, strategy, now))
         if self._how is not None and strategy != "temporal":
             items = await rerank(query, items, self._how)
         return items[:limit]
 
     async def get(self, owner: MemoryOwner, item_id: str) -> MemoryItem | None:
         """An item by its id."""
-        found = await (await self._source.view()).get(owner, item_id, self._clock.now_micros())
+        now = self._clock.now_micros()
+        found = await self._source.ask(lambda view: view.get(owner, item_id, now))
         return None if found is None else MemoryItem.of(found.item, found.weight)
 
     async def _matching(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
 from laser.context.connection import Connection
@@ -18,6 +18,8 @@ from laser.ports.memory_view import MemoryView
 from laser.wire.memory import decode_memory
 
 __all__ = ["MemorySource"]
+
+T = TypeVar("T")
 
 _PARTITIONS: Final = 4
 
@@ -61,11 +63,14 @@ class MemorySource:
         await catch_up.run()
         return fold
 
-    async def view(self) -> MemoryView:
-        """The view, with everything that was on the topic when this was called."""
+    async def ask(self, question: Callable[[MemoryView], Awaitable[T]]) -> T:
+        """An answer of the view, with everything that was on the topic when this was called.
+
+        Args:
+            question: may be asked again; see ``CatchUp.ask``.
+        """
         view, catch_up = await self._open()
-        await catch_up.run()
-        return view
+        return await catch_up.ask(view, question)
 
     async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None) -> int:
         """Folds the view anew from the topic's start. Returns how many raw records were read."""
