@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["index_words", "is_unspaced", "label_words", "question_words", "split_label", "without_labels"]
@@ -42,6 +43,7 @@ _REGULAR: Final = {form: base for base, *forms in map(str.split, _GROUPS.split("
 # Han, kana, Thai, Lao, Myanmar and Khmer are written without spaces: a run becomes its pairs of characters.
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_ASCII_BREAKS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
 _LABEL: Final = re.compile(r"\s*([^\W\d_][\w.'-]{0,63}(?: [\w.'-]{1,64}){0,2}):\s+(?=\S)")
 
@@ -52,7 +54,9 @@ def index_words(text: str) -> list[str]:
     The last character of a run stands alone too, so that a question of one character finds it by its beginning.
     """
     if text.isascii():
-        return [_REGULAR.get(word, word) for word in _WORD.findall(text.lower())]
+        # Nine texts of ten: in C all the way.
+        words = text.translate(_ASCII_BREAKS).lower().split()
+        return list(map(_REGULAR.get, words, words))
     found: list[str] = []
     for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
         if _IS_UNSPACED.match(word):
@@ -82,9 +86,10 @@ def split_label(text: str) -> tuple[str, str]:
     return (match[1], text[match.end() :]) if match else ("", text)
 
 
-def label_words(label: str) -> list[str]:
+@lru_cache(maxsize=1_024)
+def label_words(label: str) -> tuple[str, ...]:
     """The words of a label that a question can name it by."""
-    return [word for word in index_words(label) if word not in _STOP]
+    return tuple(word for word in index_words(label) if word not in _STOP)
 
 
 def without_labels(question: str, named: frozenset[str]) -> str:

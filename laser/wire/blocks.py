@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -73,6 +74,12 @@ def decode_block(block: bytes) -> list[Header]:
         CodecError: the block is cut short, has an unknown kind, a length that its kind does not allow, or one key
             twice.
     """
+    return list(_decode(block))
+
+
+# Readers of different headers come one after the other with the same block.
+@lru_cache(maxsize=2)
+def _decode(block: bytes) -> tuple[Header, ...]:
     headers: list[Header] = []
     seen: set[tuple[int, bytes]] = set()
     at, size = 0, len(block)
@@ -83,7 +90,7 @@ def decode_block(block: bytes) -> list[Header]:
             raise CodecError(f"header block: key {key[:64]!r} stands twice")
         seen.add((key_kind, key))
         headers.append(Header(key, kind, value, key_kind))
-    return headers
+    return tuple(headers)
 
 
 def _field(block: bytes, at: int, size: int) -> tuple[int, bytes, int]:

@@ -244,7 +244,7 @@ def _body(fields: Mapping[Any, Any]) -> bytes:
     value = fields.get("body")
     if isinstance(value, bytes):
         return value
-    if not isinstance(value, list) or not all(type(byte) is int for byte in value):
+    if not isinstance(value, list) or set(map(type, value)) - {int}:
         raise CodecError("memory: body is neither bytes nor an array of byte values")
     try:
         return bytes(value)

@@ -112,8 +112,6 @@ CREATE TABLE memory_unembedded (
     PRIMARY KEY (model, ns, row)
 ) WITHOUT ROWID;
 CREATE INDEX memory_unembedded_row ON memory_unembedded (row);
-CREATE TRIGGER memory_item_added AFTER INSERT ON memory_items WHEN new.state >= 2 BEGIN
-    INSERT INTO memory_unembedded SELECT model, ns, new.row FROM memory_models WHERE ns = new.ns; END;
 CREATE TRIGGER memory_item_shown AFTER UPDATE OF state ON memory_items WHEN new.state >= 2 AND old.state < 2 BEGIN
     INSERT OR IGNORE INTO memory_unembedded SELECT model, ns, new.row FROM memory_models m WHERE ns = new.ns
         AND NOT EXISTS (SELECT 1 FROM memory_vectors WHERE model = m.model AND row = new.row); END;

@@ -24,9 +24,14 @@ _FIRST: Final = 3
 
 _INSERT: Final = "INSERT INTO memory_items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _KNOWN: Final = """
-SELECT EXISTS (SELECT 1 FROM memory_items WHERE ns = ?1 AND id = ?2)
-    OR EXISTS (SELECT 1 FROM memory_tombs WHERE ns = ?1 AND target = ?2)
-    OR EXISTS (SELECT 1 FROM memory_feedback WHERE ns = ?1 AND target = ?2)
+SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM memory_items WHERE ns = ?1 AND id = value)
+    OR EXISTS (SELECT 1 FROM memory_tombs WHERE ns = ?1 AND target = value)
+    OR EXISTS (SELECT 1 FROM memory_feedback WHERE ns = ?1 AND target = value)
+"""
+_HAS_MODELS: Final = "SELECT 1 FROM memory_models LIMIT 1"
+_NEW_LACK_VECTORS: Final = """
+INSERT INTO memory_unembedded SELECT m.model, i.ns, i.row FROM memory_items i JOIN memory_models m ON m.ns = i.ns
+WHERE i.row >= ? AND i.state >= 2
 """
 _DROPPED: Final = "SELECT row, state, ns, id, conv, fact_key FROM memory_items"
 
@@ -50,6 +55,7 @@ class Writing:
         items: list[tuple[Any, ...]] = []
         texts: list[tuple[str, list[str]]] = []
         fresh: dict[_Key, int] = {}
+        known = self._known(changes)
         for change in changes:
             if isinstance(change, Remembered):
                 label, body = _label_and_body(change.body, None if change.fact is None else change.fact.key)
@@ -59,7 +65,7 @@ class Writing:
                 items.append(row)
                 texts.append((label, words))
                 plain = change.fact is None and not change.sources
-                if key not in self._touched and key not in fresh and plain and not self._is_known(key):
+                if key not in self._touched and key not in fresh and key not in known and plain:
                     # Most items are new and stay the only one of their id: nothing is to be settled then.
                     fresh[key] = len(items) - 1
                     items[-1] = (*row[:18], _FIRST, *row[19:])
@@ -77,6 +83,8 @@ class Writing:
             place = fresh.pop(key)
             items[place] = (*items[place][:18], _COPY, *items[place][19:])
         self._db.executemany(_INSERT, items)
+        if items and self._db.execute(_HAS_MODELS).fetchone() is not None:
+            self._db.execute(_NEW_LACK_VECTORS, (next_row,))
         self._db.executemany(
             "INSERT INTO memory_words (rowid, words) VALUES (?, ?)",
             [(items[place][0], _index_text(items[place], *texts[place])) for place in fresh.values()],
@@ -139,8 +147,17 @@ class Writing:
     def _touch(self, key: _Key) -> None:
         self._touched.add(key)
 
-    def _is_known(self, key: _Key) -> bool:
-        return bool(self._db.execute(_KNOWN, key).fetchone()[0])
+    def _known(self, changes: Sequence[MemoryChange]) -> set[_Key]:
+        """Which items of some changes the view has heard of before."""
+        asked: dict[str, list[str]] = {}
+        for change in changes:
+            if isinstance(change, Remembered):
+                asked.setdefault(change.owner.namespace, []).append(change.id)
+        known: set[_Key] = set()
+        for namespace, ids in asked.items():
+            ns = self._names.make(NS, namespace)
+            known.update((ns, item) for (item,) in self._db.execute(_KNOWN, (ns, orjson.dumps(ids).decode())))
+        return known
 
     # ---------------------------------------------------------------------------------------------- settling
 
