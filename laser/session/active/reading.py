@@ -44,6 +44,7 @@ _logger = logging.getLogger("laser.session")
 _FOLD: Final = "laser.active"
 _VERSION: Final = 1
 _PARTITIONS: Final = 4
+_WRITE_TRIES: Final = 4
 _SAVE_EVERY: Final = 1_000
 _APPLY_CHUNK: Final = 256
 # A larger state is encoded and decoded in a worker thread: it would hold up the event loop for milliseconds.
@@ -169,14 +170,20 @@ class ActiveLog:
 
     async def _write(self, records: list[NewRecord]) -> None:
         log, stream = self._laser.open_log(), self._laser.stream
-        try:
-            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation)
-        except NotFoundError:
-            await log.ensure_topic(stream, ACTIVE_TOPIC, TopicConfig(_PARTITIONS))
-            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation)
-        except AppendIndeterminateError:
-            # Once more, looking first: what the log has already is not written twice.
-            await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation, find_first=True)
+        in_doubt = False
+        for attempt in range(1, _WRITE_TRIES + 1):
+            try:
+                # Once in doubt, looking first: what the log has already is not written twice.
+                await log.append(stream, ACTIVE_TOPIC, records, key=self.conversation, find_first=in_doubt)
+                return
+            except NotFoundError:
+                if attempt == _WRITE_TRIES:
+                    raise
+                await log.ensure_topic(stream, ACTIVE_TOPIC, TopicConfig(_PARTITIONS))
+            except AppendIndeterminateError:
+                if attempt == _WRITE_TRIES:
+                    raise
+                in_doubt = True
 
     # ------------------------------------------------------------------------------------------------ reading
 

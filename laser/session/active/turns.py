@@ -213,7 +213,14 @@ class Run:
         if self._finished:
             return
         if kind is None:
-            await self.finish()
+            try:
+                await self.finish()
+            except Exception:
+                raise
+            except BaseException:
+                # Its work is done: a cancellation this late changes nothing about that.
+                await last_word(self.finish)
+                raise
         elif issubclass(kind, Exception):
             await last_word(lambda: self.finish(state="failed"))
         else:
