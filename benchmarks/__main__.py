@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -17,10 +18,13 @@ import laser as ls
 from benchmarks.bench import DURABILITY, FULL, QUICK, Bench, Size
 from benchmarks.figures import Line, Result
 from benchmarks.machine import describe_machine, describe_program
+from benchmarks.questions import find_questions
 from benchmarks.report import RESULTS, read_results, write_report, write_result
 from benchmarks.subjects import SUBJECTS
 from benchmarks.tables import report_text
 from laser.testing.finding import find_iggy, open_iggy
+
+_PLACES: Final = ("--directory", "--out", "--questions")
 
 
 def main() -> None:
@@ -31,6 +35,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, help="of the largest embedded log, a power of ten from 10,000 on")
     parser.add_argument("--engine", choices=["embedded", "iggy"], help="measure only there")
     parser.add_argument("--directory", help="where the logs are made; a temporary place by default")
+    parser.add_argument("--questions", help="of the subject recall: a JSON file; LASER_QUESTIONS by default")
     parser.add_argument("--out", type=Path, help="where the figures go; benchmarks/results, with --quick its quick/")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(SUBJECTS))
@@ -39,18 +44,29 @@ def main() -> None:
     size = _size(options.quick, options.records)
     out = options.out or (RESULTS / "quick" if options.quick else RESULTS)
     names = options.names or list(SUBJECTS)
-    run(names, size, out, engine=options.engine, directory=options.directory)
+    questions = find_questions(options.questions or os.environ.get("LASER_QUESTIONS"))
+    if questions is not None and not questions.is_file():
+        parser.error(f"--questions: there is no file {questions.name}")
+    run(names, size, out, engine=options.engine, directory=options.directory, questions=questions)
     print(report_text([result for result in read_results(out) if result.subject in names]))
     print(f"All of it is in {out}", file=sys.stderr)
     if out == RESULTS:
         print("python -m benchmarks.report puts it into the README", file=sys.stderr)
 
 
-def run(names: list[str], size: Size, out: Path, *, engine: str | None = None, directory: str | None = None) -> None:
+def run(
+    names: list[str],
+    size: Size,
+    out: Path,
+    *,
+    engine: str | None = None,
+    directory: str | None = None,
+    questions: Path | None = None,
+) -> None:
     """Measures subjects and writes their files and the tables of all that are there.
 
     Args:
-        names: of ``SUBJECTS``. engine: measure only there. directory: where logs are made.
+        names: of ``SUBJECTS``. engine: measure only there. directory: where logs are made. questions: see ``Bench``.
     """
     with ExitStack() as stack:
         skipped = {}
@@ -63,7 +79,8 @@ def run(names: list[str], size: Size, out: Path, *, engine: str | None = None, d
         else:
             url = stack.enter_context(open_iggy(found)).url
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-bench-", dir=directory))
-        bench = Bench(size, Path(place), url, skipped, engines=None if engine is None else [engine])
+        engines = None if engine is None else [engine]
+        bench = Bench(size, Path(place), url, skipped, engines, questions)
         anyio.run(_measure, bench, names, out)
     write_report(read_results(out), out)
 
@@ -110,9 +127,9 @@ def _shown(arguments: list[str]) -> list[str]:
     shown = []
     skip = False
     for argument in arguments:
-        if not skip and not argument.startswith(("--directory", "--out")):
+        if not skip and not argument.startswith(_PLACES):
             shown.append(argument)
-        skip = argument in ("--directory", "--out")
+        skip = argument in _PLACES
     return shown
 
 

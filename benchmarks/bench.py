@@ -38,6 +38,7 @@ class Size(msgspec.Struct, frozen=True):
             process of its own.
         block: appends in one sample. payloads: bytes. messages: of the sessions of the SQLite peers.
         conversations: of the log with many. loop_records: read at once beside a ticking event loop.
+        memory_items: of the memory that is recalled from.
     """
 
     records: int
@@ -51,6 +52,7 @@ class Size(msgspec.Struct, frozen=True):
     messages: tuple[int, ...]
     conversations: int
     loop_records: int
+    memory_items: int
 
 
 FULL: Final = Size(
@@ -65,6 +67,7 @@ FULL: Final = Size(
     messages=(100, 1_000),
     conversations=10_000,
     loop_records=100_000,
+    memory_items=100_000,
 )
 QUICK: Final = Size(
     records=40_000,
@@ -78,6 +81,7 @@ QUICK: Final = Size(
     messages=(100,),
     conversations=1_000,
     loop_records=100_000,
+    memory_items=20_000,
 )
 TINY: Final = Size(
     records=2_000,
@@ -91,6 +95,7 @@ TINY: Final = Size(
     messages=(60,),
     conversations=12,
     loop_records=200,
+    memory_items=300,
 )
 
 
@@ -100,6 +105,7 @@ class Bench:
     Args:
         size: how large. directory: for embedded logs; the caller removes it. iggy: the URL of a server, or ``None``.
         engines: measure only on these; ``None`` for all that there are.
+        questions: the file of the subject ``recall``; see ``benchmarks.questions``.
 
     Attributes:
         skipped: what cannot be measured here, with the reason.
@@ -112,8 +118,10 @@ class Bench:
         iggy: str | None,
         skipped: dict[str, str] | None = None,
         engines: list[str] | None = None,
+        questions: Path | None = None,
     ) -> None:
         self.size = size
+        self.questions = questions
         self.directory = directory
         self.iggy = iggy
         self.engines = engines or ["embedded", *(["iggy"] if iggy is not None else [])]

@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SMALLEST",
+    "FTS", "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SEARCH",
+    "SEMANTIC", "SMALLEST",
     "Figure", "Line", "Ratio", "Result", "make_line",
 ]  # fmt: skip
 
@@ -24,10 +25,13 @@ RAW: Final = "apache-iggy"
 OPENAI: Final = "openai-agents"
 LANGGRAPH: Final = "langgraph"
 SMALLEST: Final = "smallest log"
+FTS: Final = "plain FTS5"
+SEARCH: Final = "laser, keywords alone"
+SEMANTIC: Final = "laser, meaning alone"
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One side of a line, in the line's unit; less is better.
+    """One side of a line, in the line's unit; less is better, but for a unit of ``%`` or ``×``.
 
     Attributes:
         samples: how many were taken. low, high: a tenth of them lies below, and above. worst: the highest.
@@ -57,7 +61,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         name: stable, ``subject.work``. title: for people. engine: ``iggy``, ``embedded`` or ``process``.
-        unit: ``ms`` or ``MB``.
+        unit: ``ms``, ``MB``, ``%`` or ``×``.
         sides: figures by who did the work. ratios: by the other side, where ``LASER`` is one.
         work: records that one sample wrote or read, where a rate makes sense.
         parameters: sizes that the work was done with.

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from benchmarks.figures import LANGGRAPH, LASER, LASER_MEMORY, LASER_POWER, OPENAI, RAW, SDK, Line, Result
+from benchmarks.figures import (
+    FTS,
+    LANGGRAPH,
+    LASER,
+    LASER_MEMORY,
+    LASER_POWER,
+    OPENAI,
+    RAW,
+    SDK,
+    SEARCH,
+    SEMANTIC,
+    Line,
+    Result,
+)
 from benchmarks.targets import Measure, Target, Verdict, judge
 
 __all__ = ["readme_text", "report_text"]
 
-_SUFFIX: Final[dict[Measure, str]] = {"faster": "×", "growth": "×", "per_second": "/s", "median": "", "worst": ""}
+_SUFFIX: Final[Mapping[Measure, str]] = {"faster": "×", "growth": "×", "per_second": "/s"}
 # Rows of the README: line, engine, and which of several lines of that name.
 _ON_IGGY: Final = (
     "fetch.unchanged", "fetch.ten_new", "fetch.first_busy", "fetch.first_quiet", "fold.first", "fold.again",
     "fold.checkpoint", "snapshot.topic", "append.one", "append.tasks", "append.batch",
 )  # fmt: skip
 _BY_DURABILITY: Final = ("durability.one", "durability.tasks", "durability.batch")
-_ON_ONE_MACHINE: Final = ("fetch.newest", "fold.first", "append.one", "append.batch", "chats.newest", "chats.append")
+_ON_ONE_MACHINE: Final = (
+    "fetch.newest", "fold.first", "append.one", "append.batch", "chats.newest", "chats.append", "memory_view.keyword",
+    "memory_view.hybrid", "memory_view.catch_up",
+)  # fmt: skip
+_SHOWN_DEPTH: Final = 5
 
 
 def report_text(results: Sequence[Result]) -> str:
@@ -60,6 +77,15 @@ def readme_text(results: Sequence[Result]) -> str:
     ]
     if rows:
         parts.append(_table(["by durability", "`memory`", "`process`", "`power`"], rows))
+    rows = [
+        [str(line.parameters["of"]), *(_figure(line, side) for side in (LASER, SEARCH, SEMANTIC, FTS))]
+        for line in lines
+        if line.name == "recall.hybrid" and line.parameters["first"] == _SHOWN_DEPTH
+        and not str(line.parameters["of"]).startswith("conversation")
+    ]  # fmt: skip
+    if rows:
+        head = [f"answers among the first {_SHOWN_DEPTH} recalled", "hybrid", "keywords", "meaning", "plain FTS5"]
+        parts.append(_table(head, rows))
     return "\n\n".join(parts)
 
 
@@ -120,6 +146,8 @@ def _bound(target: Target) -> str:
 def _unit(target: Target, line: Line | None) -> str:
     if target.measure in ("median", "worst"):
         return f" {line.unit}" if line is not None else (" MB" if target.line.startswith("memory.") else " ms")
+    if target.measure == "least":
+        return "×" if target.line == "recall.halves" else " %"
     return _SUFFIX[target.measure]
 
 
@@ -135,8 +163,10 @@ def _outcome(verdict: Verdict) -> str:
 def _subject(lines: Sequence[Line]) -> list[str]:
     """A table for each run of lines that have the same sides and engine."""
     tables = []
-    for (engine, sides), group in groupby(lines, lambda line: (line.engine, tuple(line.sides))):
-        others = [side for side in sides if side != LASER]
+    for (engine, sides, compared), group in groupby(
+        lines, lambda line: (line.engine, tuple(line.sides), bool(line.ratios))
+    ):
+        others = [side for side in sides if side != LASER] if compared else []
         head = [f"work ({engine})", "with", *sides, *(f"× {side}" for side in others)]
         rows = [
             [

@@ -11,7 +11,7 @@ from benchmarks.figures import LASER, RAW, SDK, SDK_SINGLY, SMALLEST, Line
 
 __all__ = ["TARGETS", "Target", "Verdict", "judge"]
 
-Measure = Literal["faster", "growth", "median", "worst", "per_second"]
+Measure = Literal["faster", "growth", "median", "worst", "per_second", "least"]
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -23,7 +23,8 @@ class Target(msgspec.Struct, frozen=True):
             - ``faster``: how many times laser is as fast as ``against``, another side.
             - ``growth``: how many times the figure of ``against`` laser's is.
             - ``median``, ``worst``: of laser, in the line's unit. ``per_second``: laser's records a second.
-        bound: at least that much for ``faster`` and ``per_second``, at most for the others.
+            - ``least``: the median where more is better.
+        bound: at least that much for ``faster``, ``per_second`` and ``least``, at most for the others.
         work: for people. where: parameters that the line must have; those that a quick run makes smaller are not here.
     """
 
@@ -38,7 +39,7 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def at_least(self) -> bool:
         """Whether more is better."""
-        return self.measure in ("faster", "per_second")
+        return self.measure in ("faster", "per_second", "least")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -62,6 +63,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 _256: Final = {"payload_bytes": 256}
+_FIRST_5: Final[Mapping[str, int | str]] = {"of": "all", "first": 5}
 
 TARGETS: Final = (
     # On Iggy, beside laser-sdk and the raw client.
@@ -87,6 +89,17 @@ TARGETS: Final = (
     Target("append.batch", "embedded", "per_second", 100_000, "`append_many` of 1,000"),
     Target("memory.fold", "embedded", "median", 150, "resident memory of a fold of 10^7 records", "",
            {"records": 10_000_000}),
+    Target("memory_view.keyword", "embedded", "median", 5, "`search` for 10 of 100,000 items", "", {"items": 100_000}),
+    Target("memory_view.hybrid", "embedded", "median", 20, "hybrid recall of 10 of 100,000 items, without the embedder",
+           "", {"items": 100_000}),
+    Target("memory_view.catch_up", "embedded", "per_second", 20_000, "records folded into memory's view", "",
+           {"items": 100_000}),
+    # What is found, in the questions of ``benchmarks.questions``.
+    Target("recall.search", "process", "least", 52, "answers in the first 5 of `search`", "", _FIRST_5),
+    Target("recall.hybrid", "process", "least", 60, "answers in the first 5 of hybrid recall", "", _FIRST_5),
+    Target("recall.halves", "process", "least", 1, "hybrid recall beside its better half, where it is the least",
+           "", {"first": 5}),
+    Target("recall.halves", "process", "least", 1, "the same in the first 10", "", {"first": 10}),
     # Of the process.
     Target("import.laser", "process", "median", 80, "`import laser`"),
     Target("loop.fetch", "embedded", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),
@@ -116,9 +129,9 @@ def _judge(target: Target, lines: Iterable[Line]) -> Verdict:
 def _value(target: Target, line: Line) -> float | None:
     if target.measure == "per_second":
         return line.per_second()
-    if target.measure in ("median", "worst"):
+    if target.measure in ("median", "worst", "least"):
         figure = line.sides[LASER]
-        return figure.median if target.measure == "median" else figure.worst
+        return figure.worst if target.measure == "worst" else figure.median
     ratio = line.ratios.get(target.against)
     if ratio is None:
         return None

@@ -13,13 +13,17 @@ import pytest
 from benchmarks import report, tables
 from benchmarks.bench import TINY, Bench
 from benchmarks.figures import LASER, RAW, SDK, Line, Result, make_line
+from benchmarks.fresh import is_installed
 from benchmarks.measuring import DifferError, Measured, Side, compare, largest_gap
+from benchmarks.questions import read_questions
 from benchmarks.subjects import SUBJECTS
 from benchmarks.targets import TARGETS, Target, judge
 from laser.testing.finding import OpenIggy
 from tests.commands import run_python
 
 Measure = Callable[[str], list[Line]]
+
+_QUESTIONS = Path(__file__).parent / "data" / "questions.json"
 
 
 @pytest.fixture(scope="module", params=["embedded", "iggy"])
@@ -29,7 +33,7 @@ def measure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "iggy":
         server: OpenIggy = request.getfixturevalue("iggy")
         url = server.url
-    bench = Bench(TINY, tmp_path_factory.mktemp("bench"), url, engines=[request.param])
+    bench = Bench(TINY, tmp_path_factory.mktemp("bench"), url, engines=[request.param], questions=_QUESTIONS)
     return cache(lambda name: anyio.run(SUBJECTS[name], bench))
 
 
@@ -53,6 +57,8 @@ def test_every_target_is_measured(measure: Measure, request: pytest.FixtureReque
     for target in TARGETS:
         if target.engine in (engine, "process") and (not target.against or SDK in sides or SDK not in target.against):
             shrunk = msgspec.structs.replace(target, where={})
+            if target.line in ("recall.hybrid", "recall.halves") and not is_installed("onnxruntime"):
+                continue
             assert judge(lines, [shrunk])[0].value is not None, target
             assert any(line.name == target.line and line.parameters.keys() >= set(target.where) for line in lines)
 
@@ -66,6 +72,20 @@ def test_peers(iggy: OpenIggy, tmp_path: Path) -> None:
     first = next(line for line in lines if line.name == "fold.first")
     assert RAW in first.ratios
     assert (SDK in first.ratios) != ("laser-sdk" in bench.skipped)
+
+
+def test_recall_without_questions(tmp_path: Path) -> None:
+    """Where the file is not, the subject says so and measures nothing."""
+    bench = Bench(TINY, tmp_path, None)
+    assert anyio.run(SUBJECTS["recall"], bench) == []
+    assert "--questions FILE" in bench.skipped["recall"]
+
+
+def test_questions_of_another_form(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('[{"id": "x"}]')
+    with pytest.raises(ValueError, match=r"other\.json is not a list of conversations"):
+        read_questions(path)
 
 
 def test_sides_take_turns() -> None:

@@ -17,7 +17,9 @@ from benchmarks.subjects import (
     imports,
     loop,
     memory,
+    memory_view,
     port,
+    recall,
     scale,
     snapshots,
 )
@@ -38,4 +40,6 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "chats": chats.run,
     "loop": loop.run,
     "memory": memory.run,
+    "memory_view": memory_view.run,
+    "recall": recall.run,
 }
