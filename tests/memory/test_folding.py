@@ -59,7 +59,7 @@ async def _facts(view: Any) -> list[Any]:
     ]
 
 
-@examples(150)
+@examples(60)
 @given(changes(), st.integers(0, 2**32), st.tuples(st.integers(0, 8), st.integers(0, 8)))
 def test_order_does_not_matter_and_retention_leaves_what_a_fresh_fold_finds(
     records: list[MemoryChange], seed: int, firsts: tuple[int, int]
@@ -137,7 +137,7 @@ async def view() -> Any:
     await views.aclose()
 
 
-OWNER = MemoryOwner(NAMESPACES[0], C1)
+OWNER, OTHER = MemoryOwner(NAMESPACES[0], C1), MemoryOwner(NAMESPACES[0], C2)
 
 
 def _item(number: int, offset: int, body: str = "beta", **named: Any) -> Remembered:
@@ -181,6 +181,31 @@ async def test_feedback_is_summed_exactly(view: Any) -> None:
         assert await fold.apply(records, firsts={}, expect=None, position="1")
         assert (await view.get(OWNER, item.id, NOW)).weight == 1.0
         assert [one.weight for one in await fold.recall(OWNER, None, 9, NOW)] == [1.0]
+
+
+async def test_what_retention_takes_counts_no_more(view: Any) -> None:
+    """Feedback, the copy that was first, and a fact's newest value on another partition."""
+    copy = msgspec.structs.replace(_item(1, 0), at_micros=9, partition=1, owner=OTHER)
+    old = msgspec.structs.replace(_item(2, 1, "k: old", fact=FactMark("k", "engine")), at_micros=10, partition=1)
+    liked = msgspec.structs.replace(_item(4, 2, "liked"), at_micros=11, partition=1)
+    new = msgspec.structs.replace(_item(3, 2, "k: new", fact=FactMark("k", "engine")), at_micros=20)
+    records = [_item(1, 0), Weighed(liked.id, 2.0, None, OWNER, 1, 0, 1), new, copy, old, liked]
+    fold, everybody = MemoryFold(), MemoryOwner(NAMESPACES[0])
+    for number, expected in enumerate(
+        (
+            [(b"k: new", C1, None), (b"liked", C1, 2.0), (b"beta", C1, None)],
+            [(b"liked", C1, None), (b"k: old", C1, None), (b"beta", C2, None)],
+        )
+    ):
+        for place in (view, fold):
+            position = await place.position()
+            assert await place.apply(
+                [] if number else records, firsts={0: 3 * number}, expect=position, position=f"{number}"
+            )
+        found = await view.recent(everybody, 9, NOW)
+        assert [(one.item.body, one.item.owner.conversation, one.weight) for one in found] == expected
+        items = await fold.recall(everybody, None, 9, NOW, by_feedback=False)
+        assert [(one.body, one.conversation, one.weight) for one in items] == expected
 
 
 async def test_names_are_gone_with_what_they_named(view: Any) -> None:
