@@ -85,7 +85,7 @@ class ReplyStream:
     I/O and can be asked at any time::
 
         stream = ReplyStream("anthropic_messages")
-        async with client.messages.with_streaming_response.create(**request) as answer:
+        async with client.messages.with_streaming_response.create(**request.arguments()) as answer:
             async for chunk in answer.iter_bytes():
                 stream.feed(chunk)
         reply = stream.close()
