@@ -16,6 +16,7 @@ from laser.context.scope import ConversationState
 from laser.context.snapshots import checkpoint_from_snapshot, snapshot_from_checkpoint
 from laser.context.state import FoldProgress
 from laser.context.stores import KvSnapshotStore, SnapshotBackend, SnapshotStore, TopicSnapshotStore
+from laser.context.tokens import Tokenizer, tokens
 from laser.errors import (
     AppendIndeterminateError,
     AuthenticationError,
@@ -33,6 +34,7 @@ from laser.errors import (
     LimitError,
     NotFoundError,
     ProvenanceError,
+    ProviderError,
     RetentionGapError,
     StaleCheckpointError,
     StorageError,
@@ -162,6 +164,7 @@ __all__ = [
     "PendingReceipt",
     "Provenance",
     "ProvenanceError",
+    "ProviderError",
     "Remove",
     "Replace",
     "Rerank",
@@ -185,6 +188,7 @@ __all__ = [
     "StaleCheckpointError",
     "StorageError",
     "TokenBudget",
+    "Tokenizer",
     "ToolPairs",
     "TopicInfo",
     "TopicRetention",
@@ -212,5 +216,6 @@ __all__ = [
     "reply_entries",
     "resume_offsets",
     "snapshot_from_checkpoint",
+    "tokens",
     "usage_counts",
 ]

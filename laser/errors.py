@@ -19,6 +19,7 @@
     ├── SummaryError            a summarizer failed, or gave no usable summary
     ├── RetentionGapError       retention removed records that were asked for
     ├── ClosedError             the client, scope or session was closed
+    ├── ProviderError           a required provider of a prompt failed or was late
     ├── StorageError            a local store failed: full disk, damaged file
     └── TransportError          a remote store could not be used
         ├── DisconnectedError       the connection is down
@@ -53,6 +54,7 @@ __all__ = [
     "LimitError",
     "NotFoundError",
     "ProvenanceError",
+    "ProviderError",
     "RetentionGapError",
     "StaleCheckpointError",
     "StorageError",
@@ -102,7 +104,18 @@ class LimitError(InvalidError):
 
 
 class BudgetError(InvalidError):
-    """A token budget is not a whole number from 0, or cannot hold what must stay."""
+    """A token budget is not a whole number from 0, or cannot hold what must stay.
+
+    Attributes:
+        needed, available: tokens, where what must stay was counted; else ``None``.
+    """
+
+    def __init__(
+        self, message: str, *, argument: str | None = None, needed: int | None = None, available: int | None = None
+    ) -> None:
+        super().__init__(message, argument=argument)
+        self.needed = needed
+        self.available = available
 
 
 class ProvenanceError(LaserError, ValueError):
@@ -203,6 +216,18 @@ class RetentionGapError(LaserError):
 
 class ClosedError(LaserError):
     """The object was closed, belongs to another event loop, or was opened before a fork."""
+
+
+class ProviderError(LaserError):
+    """A required provider of a prompt failed, was late or gave too much; what it raised is chained.
+
+    Attributes:
+        provider: its name.
+    """
+
+    def __init__(self, message: str, *, provider: str) -> None:
+        super().__init__(message)
+        self.provider = provider
 
 
 class StorageError(LaserError):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-__all__ = ["ChatFacts", "chat_facts"]
+__all__ = ["NO_CHAT", "ChatFacts", "chat_facts", "message_facts"]
 
 
 class ChatFacts(msgspec.Struct, frozen=True, gc=False):
@@ -31,19 +31,23 @@ class ChatFacts(msgspec.Struct, frozen=True, gc=False):
     item: bool = False
 
 
-_NO_CHAT: Final = ChatFacts()
+NO_CHAT: Final = ChatFacts()
+"""The facts of what is no chat message."""
 
 
 def chat_facts(payload: bytes) -> ChatFacts:
     """The chat facts of a payload. Whatever is not a JSON chat message has none; nothing raises."""
     if payload[:1] != b"{" and payload[:64].lstrip()[:1] != b"{":
-        return _NO_CHAT
+        return NO_CHAT
     try:
         message = orjson.loads(payload)
     except orjson.JSONDecodeError:
-        return _NO_CHAT
-    if not isinstance(message, dict):
-        return _NO_CHAT
+        return NO_CHAT
+    return message_facts(message) if isinstance(message, dict) else NO_CHAT
+
+
+def message_facts(message: dict[str, Any]) -> ChatFacts:
+    """The chat facts of a message that was read from its JSON."""
     calls: list[str] = []
     results: list[str] = []
     answered_by = _completions(message, calls, results)

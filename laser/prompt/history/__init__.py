@@ -1,0 +1,1 @@
+"""The history of a conversation as a prompt has it."""
