@@ -4,6 +4,8 @@
 """
 
 from laser.client import Laser, context_checkpoint
+from laser.content.collecting import CollectReport
+from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
 from laser.context.catching_up import CatchUpProgress
 from laser.context.chat_policies import ChatRoles, ToolPairs
@@ -50,6 +52,7 @@ from laser.memory.memory import Memory
 from laser.memory.reranking import Rerank
 from laser.memory.scoped import ScopedMemory
 from laser.model.checkpoint import Checkpoint
+from laser.model.content import ContentEntry, ContentHead, ContentRef
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
 from laser.model.graph_walks import GraphExport, GraphHit, GraphPath, Hop, Triplet
 from laser.model.ids import derive_conversation_id, new_conversation_id
@@ -111,10 +114,15 @@ __all__ = [
     "Checkpoint",
     "ClosedError",
     "CodecError",
+    "CollectReport",
     "Compactor",
     "ConfigError",
     "ConflictError",
     "ConsolidationReport",
+    "Content",
+    "ContentEntry",
+    "ContentHead",
+    "ContentRef",
     "ContextEntry",
     "ContextManifest",
     "ContextMessage",

@@ -186,3 +186,18 @@ MAX_BRIEFING_FIELDS: Final = 64
 
 MAX_BRIEFING_VALUE_BYTES: Final = 2_048
 """UTF-8 bytes of a briefing's value and of its next step."""
+
+MAX_PATH_BYTES: Final = 4_096
+"""UTF-8 bytes of a path in a workspace."""
+
+MAX_PATH_PART_BYTES: Final = 255
+"""UTF-8 bytes of one part of a path, as file systems allow."""
+
+MAX_PATH_DEPTH: Final = 64
+"""Parts of a path in a workspace."""
+
+MAX_WORKSPACE_NAME_BYTES: Final = 128
+"""UTF-8 bytes of a workspace's name."""
+
+MAX_NOTE_BYTES: Final = 1_024
+"""UTF-8 bytes of the note on a version of a workspace."""

@@ -56,6 +56,16 @@ TESTED = {
     "MAX_BRIEFING_FIELDS": "tests/prompt/test_limits.py::test_fields_of_a_briefing",
     "MAX_BRIEFING_VALUE_BYTES": "tests/prompt/test_limits.py::test_values_of_a_briefing",
     "DEFAULT_CACHE_BYTES": "tests/context/cache/test_cached_equals_uncached.py::test_random_histories",
+    "MAX_INLINE_BYTES": "tests/content/test_limits.py::test_what_the_catalog_keeps",
+    "CONTENT_PART_BYTES": "tests/content/test_limits.py::test_parts",
+    "MAX_CONTENT_BYTES": "tests/content/test_limits.py::test_content",
+    "MAX_TENANT_BYTES": "tests/content/test_limits.py::test_tenants",
+    "MAX_HOLDER_BYTES": "tests/content/test_limits.py::test_holders",
+    "MAX_CONTENT_REFS": "tests/content/test_limits.py::test_references_of_a_call",
+    "MAX_MEDIA_TYPE_BYTES": "tests/content/test_limits.py::test_media_types",
+    "MAX_ENTRY_TEXT_BYTES": "tests/content/test_limits.py::test_texts_of_an_entry",
+    "MAX_PREVIEW_BYTES": "tests/content/test_limits.py::test_previews",
+    "CONTENT_GRACE_SECONDS": "tests/content/test_limits.py::test_the_grace_is_a_week",
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from types import TracebackType
 from typing import TypeVar, cast
 
@@ -12,8 +14,11 @@ from laser.client.connecting import Connecting
 from laser.client.opening import Target, read_target
 from laser.client.topics import TopicAdmin
 from laser.compaction.compaction import Compaction
-from laser.compaction.registry import Registry
+from laser.compaction.registry import StrategyRegistry
 from laser.compaction.sizes import Estimator
+from laser.content.collecting import CollectReport
+from laser.content.content import Content, collect_content
+from laser.content.store import ContentStore
 from laser.context.assembly import assemble, choose_policy
 from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
@@ -21,6 +26,7 @@ from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
 from laser.errors import ClosedError
 from laser.graph.graph import Graph
+from laser.limits import CONTENT_GRACE_SECONDS, MAX_INLINE_BYTES
 from laser.memory.memory import Backend, Memory
 from laser.memory.reranking import Rerank
 from laser.model.checkpoint import Checkpoint
@@ -52,6 +58,8 @@ class Laser(TopicAdmin):
         self._target = target
         self._kv: KeyValue | None = None
         self._kv_lock = anyio.Lock()
+        self._content: ContentStore | None = None
+        self._content_lock = anyio.Lock()
         self._views: Views | None = None
         self._views_lock = anyio.Lock()
         self._shared: dict[str, object] = {}
@@ -63,6 +71,8 @@ class Laser(TopicAdmin):
         *,
         stream: str | None = None,
         kv: str | None = None,
+        catalog: str | None = None,
+        objects: str | None = None,
         cache: int | None = None,
         timeout: float = 30.0,
     ) -> Connecting:
@@ -77,6 +87,12 @@ class Laser(TopicAdmin):
                   ``USER:PASSWORD@HOST:PORT`` on Apache Iggy.
             kv: where the key-value store is: ``redis://HOST:PORT``, ``postgresql://HOST/DATABASE``, ``memory:`` or
                 ``embedded:DIRECTORY``. ``None`` keeps it beside a log of this machine; a log on a server has none.
+            catalog: where it is written down what content there is: ``postgresql://HOST/DATABASE``, ``memory:`` or
+                ``embedded:DIRECTORY``. ``None`` keeps it beside a log of this machine; a log on a server has none.
+            objects: where content of more than 64 KiB goes: ``memory:``, ``embedded:DIRECTORY`` or
+                ``s3://[KEY_ID:SECRET@]BUCKET[/PREFIX]``, with ``?endpoint=`` and ``&region=`` for services other than
+                AWS's; without a key in the URL the variables of AWS count. ``None`` keeps it beside a catalog of this
+                machine; one on a server has none.
             stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.
             cache: bytes of records to keep for later reads; 0 keeps none. ``None`` keeps ``DEFAULT_CACHE_BYTES`` where
                 the log is on a server. Every read still asks the log what is new and checks what is kept.
@@ -89,7 +105,7 @@ class Laser(TopicAdmin):
         """
 
         async def open_laser() -> Laser:
-            target = read_target(url, kv, stream, cache, timeout)
+            target = read_target(url, kv, stream, cache, timeout, catalog, objects)
             return Laser(await target.open_log(), target)
 
         return Connecting(open_laser)
@@ -138,6 +154,26 @@ class Laser(TopicAdmin):
         """
         return KvNamespace(self, namespace)
 
+    def content(self, tenant: str, *, over: int = MAX_INLINE_BYTES) -> Content:
+        """A tenant's content: immutable bytes by hash. Does no I/O; the stores are opened at their first use.
+
+        Args:
+            tenant: whose, 1 to ``MAX_TENANT_BYTES`` bytes. There is none by default: nobody's bytes get mixed up.
+            over: ``append(…, content=…)`` keeps payloads of more bytes than this as content.
+        """
+        return Content(self, tenant, over)
+
+    async def collect_content(
+        self,
+        *,
+        grace: timedelta | float = CONTENT_GRACE_SECONDS,
+        upload_grace: timedelta | float = CONTENT_GRACE_SECONDS,
+        dry_run: bool = False,
+        max_pages: int = 1_000_000,
+    ) -> CollectReport:
+        """Removes the content of all tenants that nothing keeps any more; see ``Content.collect``."""
+        return await collect_content(self, None, grace, upload_grace, dry_run, max_pages)
+
     def memory(self, namespace: str) -> Memory:
         """What agents remember in a namespace, across conversations. Does no I/O.
 
@@ -181,7 +217,7 @@ class Laser(TopicAdmin):
         session: Session | str,
         *,
         summarizer: Summarizer | None = None,
-        registry: Registry | None = None,
+        registry: StrategyRegistry | None = None,
         estimator: Estimator | None = None,
         timeout: float = 120.0,
         agent: str | None = None,
@@ -252,16 +288,12 @@ class Laser(TopicAdmin):
     async def aclose(self) -> None:
         """Closes the client. Appends under way finish first. Calling it again does nothing."""
         self._closed = True
-        # All are closed even when one fails or the caller is cancelled meanwhile.
-        try:
-            if self._kv is not None:
-                await self._kv.aclose()
-        finally:
-            try:
-                if self._views is not None:
-                    await self._views.aclose()
-            finally:
-                await self._log.aclose()
+        # All are closed even when one fails or the caller is cancelled meanwhile; the log comes last.
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._log.aclose)
+            for store in (self._views, self._content, self._kv):
+                if store is not None:
+                    stack.push_async_callback(store.aclose)
 
     async def __aenter__(self) -> Laser:
         return self
@@ -292,6 +324,18 @@ class Laser(TopicAdmin):
             if self._kv is None:
                 self._kv = await self._target.open_kv()
             return self._kv
+
+    async def open_content(self) -> ContentStore:
+        """The content catalog and the object store behind this client, opened at their first use.
+
+        Raises:
+            ClosedError: the client was closed. ConfigError: the log is on a server and ``catalog=`` was not given.
+        """
+        self.open_log()
+        async with self._content_lock:
+            if self._content is None:
+                self._content = await self._target.open_content()
+            return self._content
 
     async def open_views(self) -> Views:
         """The read views behind this client, opened at their first use.

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
+from laser.content.store import ContentStore
 from laser.context.cache import CachedLog
 from laser.errors import ConfigError, InvalidError
 from laser.limits import DEFAULT_CACHE_BYTES, MAX_TIMEOUT_SECONDS
 from laser.model.checks import check_name
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
+from laser.ports.objects import Objects
 from laser.ports.view_store import Views
 
 __all__ = ["Target", "read_target"]
@@ -23,6 +26,8 @@ _DEFAULT_URL: Final = "embedded:.laser"
 _DEFAULT_STREAM: Final = "laser"
 _SHORT_FORM: Final = re.compile(r"[^/@:]+:[^/@]*@[^/@]+")
 _FORMS: Final = "memory:, embedded:DIRECTORY, iggy://USER:PASSWORD@HOST:PORT, USER:PASSWORD@HOST:PORT"
+_CATALOG_FORMS: Final = "memory:, embedded:DIRECTORY, postgresql://HOST/DATABASE"
+_OBJECTS_FORMS: Final = "memory:, embedded:DIRECTORY, s3://BUCKET[/PREFIX][?endpoint=https://HOST]"
 _KV_FORMS: Final = "memory:, embedded:DIRECTORY, redis://HOST:PORT, postgresql://HOST/DATABASE"
 
 
@@ -33,9 +38,20 @@ class Target:
         stream: the stream's name.
     """
 
-    def __init__(self, url: str, kv: str | None, stream: str, cache: int | None, timeout: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        kv: str | None,
+        stream: str,
+        cache: int | None,
+        timeout: float,
+        catalog: str | None = None,
+        objects: str | None = None,
+    ) -> None:
         self._url = url
         self._kv = kv
+        self._catalog = catalog
+        self._objects = objects
         self._cache = cache
         self._timeout = timeout
         self.stream = stream
@@ -104,6 +120,62 @@ class Target:
             raise ConfigError(f"kv: a log on a server has no key-value store beside it; give kv=, one of {_KV_FORMS}")
         raise ConfigError(f"kv: unknown form {_shown(url)}; the forms are {_KV_FORMS}")
 
+    async def open_content(self) -> ContentStore:
+        """Opens the content catalog and the object store: those that were asked for, else those beside the log.
+
+        Raises:
+            ConfigError: none was asked for, and the log is on a server. Others as the engines say.
+        """
+        url = self._catalog if self._catalog is not None else self._url
+        objects = await self._open_objects(url)
+        try:
+            if url == "memory:":
+                from laser.engines.memory import MemoryCatalog
+
+                return ContentStore(MemoryCatalog(), objects)
+            directory = _directory(url)
+            if directory is not None:
+                from laser.engines.sqlite import open_sqlite_catalog
+
+                beside = await anyio.to_thread.run_sync(_same_directory, directory, _directory(self._url))
+                catalog = await open_sqlite_catalog(directory, timeout=self._timeout)
+                return ContentStore(catalog, objects, catalog if beside else None)
+            if url.startswith(("postgresql://", "postgres://")):
+                from laser.engines.postgres import open_postgres_catalog
+
+                return ContentStore(await open_postgres_catalog(url, timeout=self._timeout), objects)
+        except BaseException:
+            if objects is not None:
+                with anyio.CancelScope(shield=True):
+                    await objects.aclose()
+            raise
+        if self._catalog is None:
+            raise ConfigError(
+                f"catalog: a log on a server has no content catalog beside it; give catalog=, one of {_CATALOG_FORMS}, "
+                f"and objects=, one of {_OBJECTS_FORMS}"
+            )
+        raise ConfigError(f"catalog: unknown form {_shown(url)}; the forms are {_CATALOG_FORMS}")
+
+    async def _open_objects(self, catalog: str) -> Objects | None:
+        url = self._objects if self._objects is not None else catalog
+        if url == "memory:":
+            from laser.engines.memory import MemoryObjects
+
+            return MemoryObjects()
+        directory = _directory(url)
+        if directory is not None:
+            from laser.engines.objects import open_directory_objects
+
+            return await open_directory_objects(directory / "objects")
+        if url.startswith("s3://"):
+            from laser.engines.objects import open_s3_objects
+
+            return await open_s3_objects(url, timeout=self._timeout)
+        if self._objects is None:
+            # A directory of this machine would not be found by the catalog's other users.
+            return None
+        raise ConfigError(f"objects: unknown form {_shown(url)}; the forms are {_OBJECTS_FORMS}")
+
     async def open_views(self) -> Views:
         """Opens the read views: in the directory of an embedded log, else in memory, where each process folds anew.
 
@@ -119,7 +191,15 @@ class Target:
         return f"Target({_shown(self._url)}, stream={self.stream!r})"
 
 
-def read_target(url: str | None, kv: str | None, stream: str | None, cache: int | None, timeout: float) -> Target:
+def read_target(
+    url: str | None,
+    kv: str | None,
+    stream: str | None,
+    cache: int | None,
+    timeout: float,
+    catalog: str | None = None,
+    objects: str | None = None,
+) -> Target:
     """Reads what ``Laser.connect`` was given, and the environment for what it was not.
 
     Raises:
@@ -136,7 +216,7 @@ def read_target(url: str | None, kv: str | None, stream: str | None, cache: int 
         check_name(stream, "stream")
     if url is None:
         url = os.environ.get("LASER_CONNECTION_STRING") or _DEFAULT_URL
-    for name, value in (("url", url), ("kv", kv)):
+    for name, value in (("url", url), ("kv", kv), ("catalog", catalog), ("objects", objects)):
         if value is not None and not isinstance(value, str):
             raise ConfigError(f"{name}: expected text, got {type(value).__name__}")
     named = None
@@ -147,7 +227,7 @@ def read_target(url: str | None, kv: str | None, stream: str | None, cache: int 
     elif url != "memory:" and _directory(url) is None:
         raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
     chosen = stream or named or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
-    return Target(url, kv, check_name(chosen, "stream"), cache, timeout)
+    return Target(url, kv, check_name(chosen, "stream"), cache, timeout, catalog, objects)
 
 
 def _directory(url: str) -> Path | None:
@@ -161,6 +241,15 @@ def _directory(url: str) -> Path | None:
         return Path(rest).expanduser()
     except RuntimeError as error:
         raise ConfigError("url: embedded: begins with ~ and a user whose home is not known; give the path") from error
+
+
+def _same_directory(one: Path, other: Path | None) -> bool:
+    if other is None:
+        return False
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.absolute() == other.absolute()
 
 
 def _shown(url: str) -> str:

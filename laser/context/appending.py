@@ -10,15 +10,17 @@ import msgspec
 from laser.errors import InvalidError, LimitError, ProvenanceError
 from laser.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from laser.model.checks import check_payload, check_record_id, check_record_ids
+from laser.model.content import ContentEntry
 from laser.model.ids import new_record_id, new_record_ids, parse_conversation_id
 from laser.model.provenance import Provenance
 from laser.model.records import NewRecord
 from laser.model.topics import AgentTopic
 from laser.wire.blocks import Header
-from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
+from laser.wire.content import encode_entry
+from laser.wire.frames import CONTENT_FRAME, EMPTY_FRAME, EMPTY_PAYLOAD
 from laser.wire.provenance import EVERYONE, encode_provenance
 
-__all__ = ["build_provenance", "build_record", "build_records", "with_lineage"]
+__all__ = ["build_provenance", "build_record", "build_records", "build_reference", "with_lineage"]
 
 
 def build_provenance(conversation_id: str, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
@@ -77,6 +79,15 @@ def build_record(payload: bytes | str, provenance: Provenance, record_id: int | 
     if data:
         return NewRecord(identity, data, _headers(provenance))
     return NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,)))
+
+
+def build_reference(entry: ContentEntry, provenance: Provenance, record_id: int) -> NewRecord:
+    """The record that refers to content.
+
+    Raises:
+        InvalidError, LimitError: a bad provenance.
+    """
+    return NewRecord(record_id, encode_entry(entry), _headers(provenance, (CONTENT_FRAME,)))
 
 
 def build_records(

@@ -1,10 +1,11 @@
-"""What the rooms above need of a client: an open log, a key-value store, read views, and the stream's name."""
+"""What the rooms above need of a client: an open log, the stores beside it, and the stream's name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from laser.content.store import ContentStore
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
 from laser.ports.view_store import Views
@@ -43,6 +44,14 @@ class Connection(Protocol):
 
         Raises:
             ClosedError: the client was closed. StorageError: they cannot be opened.
+        """
+        ...
+
+    async def open_content(self) -> ContentStore:
+        """The content store, opened at its first use.
+
+        Raises:
+            ClosedError: the client was closed. ConfigError: no catalog is configured.
         """
         ...
 

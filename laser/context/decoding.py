@@ -7,8 +7,9 @@ from laser.limits import COPY_DISTANCE
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
+from laser.wire.content import decode_entry
 from laser.wire.envelope import decode_envelope, envelope_provenance, is_envelope
-from laser.wire.frames import unframe
+from laser.wire.frames import is_reference, unframe
 from laser.wire.provenance import decode_provenance
 from laser.wire.routing import route
 
@@ -30,6 +31,7 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
         else:
             provenance = decode_provenance(record.headers)
         payload = unframe(record.headers, record.payload)
+        entry = decode_entry(payload) if is_reference(record.headers) else None
     except (ProvenanceError, CodecError) as error:
         return SkippedRecord(topic.name, record.partition, record.offset, str(error))
     return ContextMessage(
@@ -43,6 +45,7 @@ def decode_record(record: LogRecord, topic: TopicInfo) -> ContextMessage | Skipp
         topic.topic_id,
         provenance,
         envelope,
+        entry,
     )
 
 

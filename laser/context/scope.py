@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from laser.context.appending import build_provenance, build_record, build_records, with_lineage
+from laser.content.content import Content
+from laser.content.previews import describe
+from laser.context.appending import build_provenance, build_record, build_records, build_reference, with_lineage
 from laser.context.assembly import assemble, choose_policy
 from laser.context.checkpoints import take_checkpoint
 from laser.context.connection import Connection
 from laser.context.following import Follow
 from laser.context.policies import PolicyLike, as_policy
+from laser.context.referencing import append_holding
 from laser.context.resuming import AutoSave, fold_with_store
 from laser.context.state import Fold, FoldProgress, ReplayBound, fold_state
 from laser.context.stores import SnapshotBackend, Store
@@ -18,8 +21,9 @@ from laser.context.telemetry import observe
 from laser.errors import InvalidError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name, check_topics
-from laser.model.ids import parse_conversation_id
+from laser.model.checks import check_name, check_record_id, check_topics
+from laser.model.content import ContentEntry, ContentRef
+from laser.model.ids import new_record_id, parse_conversation_id, ulid_text
 from laser.model.messages import AppendReceipt, Messages
 from laser.model.provenance import Provenance
 from laser.model.records import Appended, NewRecord
@@ -55,6 +59,7 @@ class ConversationScope:
         agent: str | None = None,
         provenance: Provenance | None = None,
         id: int | None = None,
+        content: Content | None = None,
     ) -> AppendReceipt:
         """Writes one message. When it returns, the message is on the log as durably as its topic says.
 
@@ -66,21 +71,59 @@ class ConversationScope:
             id: the record's id, 1 to 2**128 - 1, for writing the same message again after
                 ``AppendIndeterminateError`` or a crash: when a record of this conversation among the newest
                 ``CONTEXT_READ_WINDOW`` of the partition has it, nothing is written and its receipt is returned.
+            content: a tenant's content, from ``Laser.content``. A payload of more than ``content.over`` bytes is put
+                there, and the message refers to it; ``fetch(resolve=content)`` gives the bytes back.
 
         Raises:
             InvalidError, LimitError: a bad argument; nothing was written.
-            NotFoundError: the topic is absent; nothing was written.
+            NotFoundError: the topic is absent; nothing was written to it.
             AppendIndeterminateError: no answer came; the message may be on the log. Append again with
                 ``id=error.record_ids[0]``.
         """
         check_name(topic, "topic")
-        record = build_record(payload, self._provenance(topic, agent, provenance), id)
+        full = self._provenance(topic, agent, provenance)
+        record = build_record(payload, full, id)
+        if content is not None and len(record.payload) > content.over:
+            # The whole call may be refused for its id or provenance; so these were looked at before anything is put.
+            ref = await content.put(payload if isinstance(payload, str) else record.payload)
+            entry = describe(ref, record.payload, ulid_text(record.id))
+            return await self._append_entry(topic, content, entry, full, record.id, agent, find_first=id is not None)
         with observe("append", self._stream, self._conversation, topic, agent) as observed:
             done = await self._laser.open_log().append(
                 self._stream, topic, (record,), key=self._conversation, find_first=id is not None
             )
             observed.note(messages=1, partition=done.partition)
         return AppendReceipt(done.stream_id, done.topic_id, done.partition, done.offsets[0], record.id)
+
+    async def append_content(
+        self,
+        topic: str,
+        ref: ContentRef | ContentEntry,
+        *,
+        content: Content,
+        agent: str | None = None,
+        provenance: Provenance | None = None,
+        id: int | None = None,
+    ) -> AppendReceipt:
+        """Writes one message that refers to content of any size, and holds the content for as long as it is there.
+
+        Args:
+            ref: what ``content.put`` gave, or an entry that says more of it, from ``content.entry``.
+            content: whose content it is. topic, agent, provenance, id: as in ``append``.
+
+        Raises:
+            NotFoundError: the content or the topic is absent; nothing was written. Others as ``append``.
+        """
+        check_name(topic, "topic")
+        if not isinstance(ref, ContentRef | ContentEntry):
+            raise InvalidError(
+                f"ref: expected a ContentRef or a ContentEntry, got {type(ref).__name__}", argument="ref"
+            )
+        full = self._provenance(topic, agent, provenance)
+        identity = new_record_id() if id is None else check_record_id(id)
+        if isinstance(ref, ContentRef):
+            ref = await content.entry(ref, entry_id=ulid_text(identity))
+        return await self._append_entry(topic, content, ref, full, identity, agent, find_first=id is not None)
 
     async def append_many(
         self,
@@ -123,6 +166,7 @@ class ConversationScope:
         topics: Sequence[str] | None = None,
         n: int = DEFAULT_LAST_N,
         token_budget: int | None = None,
+        resolve: Content | None = None,
     ) -> Messages:
         """The newest messages, oldest first.
 
@@ -130,23 +174,30 @@ class ConversationScope:
             topics: names; ``None`` reads ``agent.sessions``. An absent topic reads as empty.
             n: how many, from 0; 0 reads nothing.
             token_budget: tokens that they may cost together, by the default estimate; the newest one stays even
-                when it alone costs more.
+                when it alone costs more. A message that refers to content costs what its entry says.
+            resolve: a tenant's content: those that are kept and refer to it get their bytes as payload.
 
         Raises:
             InvalidError: a bad argument; nothing was read.
+            NotFoundError, StorageError, LimitError: of ``resolve``; see ``Content.resolve``.
         """
         policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None, count_name="n")
-        return await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
+        found = await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
+        return found if resolve is None else await _resolved(found, resolve)
 
-    async def fetch_with(self, topics: Sequence[str], policy: PolicyLike) -> Messages:
+    async def fetch_with(
+        self, topics: Sequence[str], policy: PolicyLike, *, resolve: Content | None = None
+    ) -> Messages:
         """The messages that a policy keeps, oldest first.
 
         Args:
-            topics: names. policy: a policy, or a function from messages to the messages to keep.
+            topics: names. policy: a policy, or a function from messages to the messages to keep; it sees references
+                as they are. resolve: as in ``fetch``.
         """
-        return await assemble(
+        found = await assemble(
             self._laser.open_log(), self._stream, self._conversation, as_policy(policy), topics=topics
         )
+        return found if resolve is None else await _resolved(found, resolve)
 
     async def block(
         self,
@@ -154,9 +205,10 @@ class ConversationScope:
         topics: Sequence[str] | None = None,
         n: int = DEFAULT_LAST_N,
         token_budget: int | None = None,
+        resolve: Content | None = None,
     ) -> str:
         """The newest messages as one text ready for a prompt: their texts joined by newlines. As ``fetch``."""
-        messages = await self.fetch(topics=topics, n=n, token_budget=token_budget)
+        messages = await self.fetch(topics=topics, n=n, token_budget=token_budget, resolve=resolve)
         return "\n".join(message.text for message in messages)
 
     async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:
@@ -255,6 +307,33 @@ class ConversationScope:
         names = [AgentTopic.Sessions] if topics is None else check_topics(topics)
         return Follow(self._laser.open_log(), self._stream, self._conversation, names, from_checkpoint)
 
+    async def _append_entry(
+        self,
+        topic: str,
+        content: Content,
+        entry: ContentEntry,
+        provenance: Provenance,
+        record_id: int,
+        agent: str | None,
+        *,
+        find_first: bool,
+    ) -> AppendReceipt:
+        record = build_reference(entry, provenance, record_id)
+        with observe("append", self._stream, self._conversation, topic, agent) as observed:
+            done = await append_holding(
+                self._laser.open_log(),
+                await self._laser.open_content(),
+                content.tenant,
+                entry,
+                self._stream,
+                topic,
+                record,
+                self._conversation,
+                find_first=find_first,
+            )
+            observed.note(messages=1, partition=done.partition)
+        return AppendReceipt(done.stream_id, done.topic_id, done.partition, done.offsets[0], record.id)
+
     async def _write(self, topic: str, records: Sequence[NewRecord], find_first: bool) -> Appended:
         return await self._laser.open_log().append(
             self._stream, topic, records, key=self._conversation, find_first=find_first
@@ -267,6 +346,10 @@ class ConversationScope:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(stream={self._stream!r}, conversation={self._conversation!r})"
+
+
+async def _resolved(messages: Messages, content: Content) -> Messages:
+    return Messages([await content.resolve(message) for message in messages], messages.skipped)
 
 
 class ConversationState:

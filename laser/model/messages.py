@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from laser.model.content import ContentEntry
 from laser.model.provenance import Provenance
 
 __all__ = ["AppendReceipt", "ContextMessage", "Messages", "SkippedRecord"]
@@ -36,6 +37,8 @@ class ContextMessage(msgspec.Struct, frozen=True, gc=False):
         timestamp_micros: the broker's time at append, microseconds since 1970 UTC, as stored.
         stream_id, topic_id: the engine's numbers, for building references.
         provenance: who wrote it. envelope: the decoded envelope of a record that carries one, else ``None``.
+        content: of a message whose bytes are kept as content: what and where; else ``None``. The payload is then the
+            reference as it stands on the log, until ``fetch(resolve=…)`` or ``Content.resolve`` puts the bytes there.
     """
 
     payload: bytes
@@ -48,6 +51,7 @@ class ContextMessage(msgspec.Struct, frozen=True, gc=False):
     topic_id: int
     provenance: Provenance
     envelope: Mapping[str, Any] | None = None
+    content: ContentEntry | None = None
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ import pytest
 from laser.testing.cluster import IggyCluster, run_iggy_cluster
 from laser.testing.postgres_server import PostgresServer, find_postgres, run_postgres
 from laser.testing.redis_server import RedisServer, find_redis, run_redis
+from laser.testing.s3_server import S3Server, find_s3, run_s3
 from laser.testing.server import find_server_binary
 
 
@@ -29,6 +30,16 @@ def postgres_server() -> Iterator[PostgresServer]:
     if missing:
         pytest.skip(missing)
     with run_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server for tests that leave it as it is."""
+    missing = find_s3()
+    if missing:
+        pytest.skip(missing)
+    with run_s3() as server:
         yield server
 
 

@@ -58,7 +58,7 @@ class PostgresConfig:
         return f"{','.join(places)}/{self.database or ''}"
 
 
-def parse_postgres_url(url: str) -> PostgresConfig:
+def parse_postgres_url(url: str, argument: str = "kv") -> PostgresConfig:
     """Reads ``postgresql://[user[:password]@]host[:port][,…]/database[?name=value&…]``.
 
     Args:
@@ -66,29 +66,32 @@ def parse_postgres_url(url: str) -> PostgresConfig:
             ``sslkey``, ``sslcrl``, ``channel_binding``, ``gssencmode``, ``require_auth``, ``target_session_attrs`` and
             ``application_name``. Over a network use ``sslmode=verify-full``: libpq does not verify servers
             by default.
+        argument: what the caller calls it, for the text of errors.
 
     Raises:
         ConfigError: another form. The text never holds the URL, which may hold a password.
     """
     parts = _split(url)
     if parts is None:
-        raise ConfigError(f"kv: the URL cannot be read; the form is {_FORM}")
+        raise ConfigError(f"{argument}: the URL cannot be read; the form is {_FORM}")
     if parts.scheme not in _SCHEMES:
-        raise ConfigError(f"kv: not a PostgreSQL URL; the form is {_FORM}")
+        raise ConfigError(f"{argument}: not a PostgreSQL URL; the form is {_FORM}")
     if parts.fragment:
-        raise ConfigError("kv: the URL holds a '#'; in a user name or password write it as %23")
+        raise ConfigError(f"{argument}: the URL holds a '#'; in a user name or password write it as %23")
     if "\0" in unquote(url):
-        raise ConfigError("kv: the URL holds a NUL character")
+        raise ConfigError(f"{argument}: the URL holds a NUL character")
     who, _, where = parts.netloc.rpartition("@")
     user, _, password = who.partition(":")
     found = [_HOST.fullmatch(place) for place in where.split(",")]
     places = [match.groups() for match in found if match is not None]
     if len(places) < len(found):
-        raise ConfigError(f"kv: a host or port of the URL cannot be read; the form is {_FORM}")
+        raise ConfigError(f"{argument}: a host or port of the URL cannot be read; the form is {_FORM}")
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in parameters:
         if name not in _PARAMETERS:
-            raise ConfigError(f"kv: unknown parameter {name[:32]!r}; there are {', '.join(sorted(_PARAMETERS))}")
+            raise ConfigError(
+                f"{argument}: unknown parameter {name[:32]!r}; there are {', '.join(sorted(_PARAMETERS))}"
+            )
     return PostgresConfig(
         host=",".join(unquote(host.strip("[]")) for host, _ in places) or None,
         port=",".join(port or "5432" for _, port in places) if where else None,

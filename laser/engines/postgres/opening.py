@@ -8,9 +8,10 @@ from laser.engines.postgres.config import parse_postgres_url
 from laser.errors import ConfigError
 
 if TYPE_CHECKING:
+    from laser.engines.postgres.contents import PostgresCatalog
     from laser.engines.postgres.kv import PostgresKeyValue
 
-__all__ = ["open_postgres_kv"]
+__all__ = ["open_postgres_catalog", "open_postgres_kv"]
 
 
 async def open_postgres_kv(url: str, *, timeout: float = 30.0) -> PostgresKeyValue:
@@ -32,10 +33,7 @@ async def open_postgres_kv(url: str, *, timeout: float = 30.0) -> PostgresKeyVal
     try:
         from laser.engines.postgres.kv import PostgresKeyValue
     except ImportError as error:
-        # Not only its absence: the pure Python driver also raises ImportError where libpq is missing.
-        raise ConfigError(
-            "kv: postgresql:// needs the driver; install it with: pip install 'laser-context[postgres]'"
-        ) from error
+        raise _driver_missing("kv") from error
     store = PostgresKeyValue(config, timeout=timeout)
     try:
         await store.prepare()
@@ -43,3 +41,30 @@ async def open_postgres_kv(url: str, *, timeout: float = 30.0) -> PostgresKeyVal
         await store.aclose()
         raise
     return store
+
+
+async def open_postgres_catalog(url: str, *, timeout: float = 30.0) -> PostgresCatalog:
+    """Connects to a content catalog on PostgreSQL 13 or newer, and makes its tables where absent.
+
+    Args, Raises:
+        As ``open_postgres_kv``.
+    """
+    config = parse_postgres_url(url, "catalog")
+    try:
+        from laser.engines.postgres.contents import PostgresCatalog
+    except ImportError as error:
+        raise _driver_missing("catalog") from error
+    catalog = PostgresCatalog(config, timeout=timeout)
+    try:
+        await catalog.prepare()
+    except BaseException:
+        await catalog.aclose()
+        raise
+    return catalog
+
+
+def _driver_missing(argument: str) -> ConfigError:
+    # Not only its absence: the pure Python driver also raises ImportError where libpq is missing.
+    return ConfigError(
+        f"{argument}: postgresql:// needs the driver; install it with: pip install 'laser-context[postgres]'"
+    )

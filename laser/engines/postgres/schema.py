@@ -10,7 +10,7 @@ from psycopg import sql
 from laser.engines.postgres.driver import Connection
 from laser.errors import UnsupportedError
 
-__all__ = ["KV_MIGRATIONS", "prepare"]
+__all__ = ["CATALOG_MIGRATIONS", "KV_MIGRATIONS", "prepare"]
 
 # One number for all of laser, so that whoever makes or changes a table waits for the other.
 _LOCK: Final = 0x6C61736572  # "laser"
@@ -86,6 +86,54 @@ END $$;
 KV_MIGRATIONS: Final[tuple[str, ...]] = (_KV_1,)
 """Scripts of the key-value store: the one at index n turns version n into n + 1. A released one never changes. A
 function that changes gets a new name, because processes of both releases may run at once."""
+
+_CATALOG_1: Final = """
+CREATE TABLE laser.contents (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant bytea NOT NULL, -- UTF-8
+    digest bytea NOT NULL, -- SHA-256
+    size bigint NOT NULL,
+    admitted_at timestamptz NOT NULL, -- never set back
+    object_key text, -- none when the bytes are in data
+    parts bytea NOT NULL,
+    data bytea,
+    UNIQUE (tenant, digest)
+);
+-- Bytes of all kinds come in, and most are compressed already: looking for more costs and gives nothing.
+ALTER TABLE laser.contents ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- What protects a content refers to it, so that the server itself refuses to remove it.
+CREATE TABLE laser.content_holds (
+    tenant bytea NOT NULL,
+    holder bytea NOT NULL, -- UTF-8
+    content bigint NOT NULL REFERENCES laser.contents (id),
+    PRIMARY KEY (tenant, holder, content)
+);
+CREATE INDEX content_holds_content ON laser.content_holds (content);
+
+CREATE TABLE laser.content_children (
+    parent bigint NOT NULL REFERENCES laser.contents (id) ON DELETE CASCADE,
+    child bigint NOT NULL REFERENCES laser.contents (id),
+    PRIMARY KEY (parent, child)
+);
+CREATE INDEX content_children_child ON laser.content_children (child);
+
+-- Keys that may have an object and that no content names.
+CREATE TABLE laser.loose_objects (
+    object_key text PRIMARY KEY,
+    since timestamptz NOT NULL,
+    uploading boolean NOT NULL
+);
+
+CREATE TABLE laser.leases (
+    name text PRIMARY KEY,
+    owner text NOT NULL,
+    until timestamptz NOT NULL
+);
+"""
+
+CATALOG_MIGRATIONS: Final[tuple[str, ...]] = (_CATALOG_1,)
+"""Scripts of the content catalog, as those of the key-value store."""
 
 
 def prepare(connection: Connection, component: str, migrations: Sequence[str]) -> None:

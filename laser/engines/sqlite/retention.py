@@ -138,6 +138,8 @@ def sweep(connection: sqlite3.Connection) -> bool:
     start, base = hidden[0]
     last = next((pos for pos, total in hidden if total - base > _SWEEP_BYTES), hidden[-1][0])
     connection.execute("DELETE FROM records WHERE pos >= ? AND pos <= ?", (start, last))
+    # What the records held, they hold no longer; contents that nothing else holds go with the next collection.
+    connection.execute("DELETE FROM content_holds WHERE pos >= ? AND pos <= ?", (start, last))
     return True
 
 

@@ -86,7 +86,57 @@ CREATE TABLE kv (
 CREATE INDEX kv_expires_at ON kv (expires_at) WHERE expires_at IS NOT NULL;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2)
+_V3: Final = """
+CREATE TABLE contents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant BLOB NOT NULL,         -- UTF-8
+    digest BLOB NOT NULL,         -- SHA-256
+    size INTEGER NOT NULL,
+    admitted_at INTEGER NOT NULL, -- microseconds since 1970 UTC; never set back
+    key TEXT,                     -- of the object; none when the bytes are in content_data
+    crc INTEGER NOT NULL,
+    parts BLOB NOT NULL,
+    UNIQUE (tenant, digest)
+);
+
+-- Apart from the rest, which is written anew at each admission.
+CREATE TABLE content_data (
+    content INTEGER PRIMARY KEY,
+    data BLOB NOT NULL
+);
+
+CREATE TABLE content_holds (
+    tenant BLOB NOT NULL,
+    holder BLOB NOT NULL, -- UTF-8
+    content INTEGER NOT NULL,
+    pos INTEGER,          -- of the record that holds it, with which the hold goes
+    PRIMARY KEY (tenant, holder, content)
+) WITHOUT ROWID;
+CREATE INDEX content_holds_content ON content_holds (content);
+CREATE INDEX content_holds_pos ON content_holds (pos) WHERE pos IS NOT NULL;
+
+CREATE TABLE content_children (
+    parent INTEGER NOT NULL,
+    child INTEGER NOT NULL,
+    PRIMARY KEY (parent, child)
+) WITHOUT ROWID;
+CREATE INDEX content_children_child ON content_children (child);
+
+-- Keys that may have an object and that no content names.
+CREATE TABLE loose_objects (
+    key TEXT PRIMARY KEY,
+    since INTEGER NOT NULL,
+    uploading INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    until INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3)
 """Scripts: the one at index n turns version n into n + 1. A released one never changes."""
 
 
