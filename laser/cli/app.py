@@ -13,6 +13,7 @@ from laser.cli.checkpoint import checkpoint
 from laser.cli.fetch import fetch
 from laser.cli.graph import graphs
 from laser.cli.import_ import import_transcript
+from laser.cli.memory import memories
 from laser.cli.serve_info import serve_info
 from laser.cli.session import sessions
 from laser.cli.snapshot import snapshots
@@ -45,6 +46,7 @@ app.command("serve-info")(serve_info)
 app.add_typer(snapshots, name="snapshot")
 app.add_typer(sessions, name="session")
 app.add_typer(graphs, name="graph")
+app.add_typer(memories, name="memory")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,296 @@
+"""``laser memory``: what agents remember."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final, TypedDict, get_args
+
+import typer
+from anyio import to_thread
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+import laser as ls
+from laser.cli.options import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Stream,
+    Timeout,
+    Url,
+    conversation_id,
+    read_stdin,
+    require_topics,
+)
+from laser.cli.output import console, moment_text, plain, print_json, print_skipped
+from laser.cli.running import run
+
+__all__ = ["memories"]
+
+memories = typer.Typer(
+    help="Look at what agents remember, add to it, and forget.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_KINDS: Final = get_args(ls.MemoryKind)
+
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-N", help="The memory's namespace; the default is the one of laser-sdk.")
+]
+InConversation = Annotated[
+    str | None,
+    typer.Option("--conversation", "-c", help="Only of this conversation: an id, or @KEY.", show_default=False),
+]
+Agent = Annotated[str | None, typer.Option("--agent", "-a", help="Whose: the agent.", show_default=False)]
+User = Annotated[str | None, typer.Option("--user", "-u", help="Whose: the user.", show_default=False)]
+Application = Annotated[str | None, typer.Option("--application", help="Whose: the application.", show_default=False)]
+Limit = Annotated[int, typer.Option("-n", "--limit", help="How many items.")]
+
+
+class _Owner(TypedDict):
+    conversation: str | None
+    agent: str | None
+    user: str | None
+    application: str | None
+
+
+_NAMESPACE: Final = "agent.memory"
+_LIMIT: Final = 50
+
+
+@memories.command("list")
+def list_(
+    limit: Limit = _LIMIT,
+    namespace: Namespace = _NAMESPACE,
+    conversation: InConversation = None,
+    agent: Agent = None,
+    user: User = None,
+    application: Application = None,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List items, newest first."""
+
+    async def work() -> None:
+        owner = _owner(conversation, agent, user, application)
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            await require_topics(laser, [ls.AgentTopic.Memory])
+            memory = laser.memory(namespace)
+            found = await memory.recall(strategy="recent", limit=limit, **owner)
+            _print_items(laser.stream, memory, found, as_json)
+
+    run(work)
+
+
+@memories.command("search")
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words to look for.", show_default=False)],
+    limit: Limit = _LIMIT,
+    namespace: Namespace = _NAMESPACE,
+    conversation: InConversation = None,
+    agent: Agent = None,
+    user: User = None,
+    application: Application = None,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Print the items that share words with a query, best first."""
+
+    async def work() -> None:
+        owner = _owner(conversation, agent, user, application)
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            await require_topics(laser, [ls.AgentTopic.Memory])
+            memory = laser.memory(namespace)
+            _print_items(laser.stream, memory, await memory.search(query, limit=limit, **owner), as_json)
+
+    run(work)
+
+
+@memories.command("remember")
+def remember(
+    text: Annotated[
+        str | None, typer.Argument(help="What; without it, or as '-', the bytes of stdin.", show_default=False)
+    ] = None,
+    kind: Annotated[str, typer.Option("--kind", "-k", help=f"What it is: {', '.join(_KINDS)}.")] = "fact",
+    dedup: Annotated[bool, typer.Option("--dedup", help="The same again is the same item.")] = False,
+    durable: Annotated[bool, typer.Option("--durable", help="Consolidation leaves it alone.")] = False,
+    namespace: Namespace = _NAMESPACE,
+    conversation: InConversation = None,
+    agent: Agent = None,
+    user: User = None,
+    application: Application = None,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Remember something, and print the item's id."""
+
+    async def work() -> None:
+        owner = _owner(conversation, agent, user, application)
+        payload = await to_thread.run_sync(read_stdin) if text in (None, "-") else text
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            # The client refuses a kind that it does not know.
+            what: Any = kind
+            item = await laser.memory(namespace).remember(
+                payload or b"", kind=what, dedup=dedup, durable=durable, **owner
+            )
+            if as_json:
+                print_json({"stream": laser.stream, "namespace": namespace, "id": item})
+            else:
+                console().print(item)
+
+    run(work)
+
+
+@memories.command("forget")
+def forget(
+    item: Annotated[str, typer.Argument(metavar="ID", help="The item's id, 26 characters.", show_default=False)],
+    namespace: Namespace = _NAMESPACE,
+    conversation: InConversation = None,
+    agent: Agent = None,
+    user: User = None,
+    application: Application = None,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Forget an item, for good. Its record stays on the log until retention takes it."""
+
+    async def work() -> None:
+        owner = _owner(conversation, agent, user, application)
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            await require_topics(laser, [ls.AgentTopic.Memory])
+            memory = laser.memory(namespace)
+            known = await memory.get(item, **owner) is not None
+            await memory.forget(item, **owner)
+            if as_json:
+                print_json({"stream": laser.stream, "namespace": namespace, "id": item, "known": known})
+            else:
+                console().print(
+                    f"{item}  {'forgotten' if known else 'there was no such item; it will not come either'}"
+                )
+
+    run(work)
+
+
+@memories.command("rebuild")
+def rebuild(
+    namespace: Namespace = _NAMESPACE,
+    url: Url = None,
+    stream: Stream = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Fold the read view of all namespaces anew from the log's start."""
+
+    async def work() -> None:
+        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            await require_topics(laser, [ls.AgentTopic.Memory])
+            memory = laser.memory(namespace)
+            with _progress(quiet=as_json) as step:
+                read = await memory.rebuild(step)
+            if as_json:
+                print_json({"stream": laser.stream, "read": read, "skipped": _skipped(memory)})
+            else:
+                console().print(f"{read:,} records read")
+                print_skipped(memory.skipped)
+
+    run(work)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[ls.CatchUpProgress], None] | None]:
+    """A bar on stderr; yields how to move it. Quiet: none."""
+    if quiet:
+        yield None
+        return
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("records"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+    with bars:
+        task = bars.add_task("folding", total=None)
+        yield lambda seen: bars.update(task, completed=seen.read, total=seen.total)
+
+
+def _owner(conversation: str | None, agent: str | None, user: str | None, application: str | None) -> _Owner:
+    chosen = None if conversation is None else conversation_id(conversation, "--conversation")
+    return {"conversation": chosen, "agent": agent, "user": user, "application": application}
+
+
+def _print_items(stream: str, memory: ls.Memory, items: Iterable[ls.MemoryItem], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "stream": stream,
+                "namespace": memory.namespace,
+                "items": [_item_json(item) for item in items],
+                "skipped": _skipped(memory),
+            }
+        )
+        return
+    out = console()
+    for item in items:
+        out.print(_head(item))
+        out.print(Text(plain(item.text).rstrip()))
+        out.print()
+    print_skipped(memory.skipped)
+
+
+def _head(item: ls.MemoryItem) -> Text:
+    head = Text()
+    head.append(item.id, style="bold")
+    owners = [
+        f"{name} {value}" for name, value in (("agent", item.agent), ("user", item.user), ("app", item.app)) if value
+    ]
+    marks = [] if item.weight is None else [f"weight {item.weight:g}"]
+    marks += [] if item.score is None else [f"score {item.score:.3g}"]
+    when = [moment_text(item.created_at_micros)]
+    if item.expires_at_micros is not None:
+        when.append(f"until {moment_text(item.expires_at_micros)}")
+    head.append(plain("  " + "  ".join([item.kind, *when, *owners, *marks])), style="dim")
+    return head
+
+
+def _item_json(item: ls.MemoryItem) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "id": item.id,
+        "kind": item.kind,
+        "score": item.score,
+        "signals": dict(item.signals),
+        "weight": item.weight,
+        "conversation": item.conversation,
+        "agent": item.agent,
+        "user": item.user,
+        "application": item.app,
+        "created_at_micros": item.created_at_micros,
+        "partition": item.partition,
+        "offset": item.offset,
+        "key": item.key,
+        "origin": item.origin,
+        "expires_at_micros": item.expires_at_micros,
+    }
+    value = {name: entry for name, entry in value.items() if entry is not None}
+    try:
+        value["text"] = item.body.decode()
+    except UnicodeDecodeError:
+        value["body_base64"] = base64.b64encode(item.body).decode()
+    return value
+
+
+def _skipped(memory: ls.Memory) -> list[dict[str, Any]]:
+    return [
+        {"topic": one.topic, "partition": one.partition, "offset": one.offset, "reason": one.reason}
+        for one in memory.skipped
+    ]
