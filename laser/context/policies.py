@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -228,8 +228,9 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
     # A class has the attributes of its instances, so LastN would pass where LastN(20) is meant.
     if not isinstance(policy, type):
         # To ask the protocol takes longer than all else that a fetch does with its policy.
-        if type(policy) is LastN:
-            return cast("LastN", policy)
+        known: object = policy
+        if type(known) is LastN:
+            return known
         if isinstance(policy, ContextPolicy):
             return policy
         if callable(policy):
