@@ -24,6 +24,13 @@ SAID = {
         "people in Oslo: ['Bob']",
         "Alice -works_at-> Globex, said in ticket-7341: True",
     ],
+    "memory.py": [
+        "she drinks: Ann: I only drink green tea, please",
+        "for the prompt: Ann: I only drink green tea, please",
+        "seat: window, before: aisle",
+        "kept: 2, summary: 3 messages about a flight",
+        "after forgetting: []",
+    ],
     "several_processes.py": [
         "exit codes: [0, 0, 0]",
         "planner: 50 messages, in order: True",

@@ -46,6 +46,10 @@ def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "['hello', 'step one', 'step two'] ()" in said
     assert "\n2\n1\n" in said
     assert "['and in Rome?']" in said
+    assert (
+        "['Ann: I only drink green tea']\nAnn: I only drink green tea\n\nAnn: my flight to Oslo is on Friday\n" in said
+    )
+    assert "\nwindow 2\n" in said
     assert "['Globex']\n['Acme']\n['Alice']\n" in said
     assert "no.such.topic False" in said
 

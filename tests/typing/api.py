@@ -89,9 +89,56 @@ async def relates(laser: ls.Laser, ctx: ls.ContextScope) -> None:
     hits = await graph.neighbors(alice, "both", depth=2)
     assert_type(hits, list[ls.GraphHit])
     assert_type(hits[0].edge.asserted, ls.GraphAssertion | None)
-    hops = ["knows", ls.Hop("knows", "in", label="Person")]
+    hops: list[ls.Hop | str] = ["knows", ls.Hop("knows", "in", label="Person")]
     assert_type(await graph.traverse(alice, hops), list[ls.Node])
     assert_type(await graph.traverse([alice], hops, returns="edges"), list[ls.Edge])
     assert_type(await graph.traverse(alice.id, hops, returns="paths"), list[ls.GraphPath])
     assert_type(await graph.traverse(alice, hops, returns="triplets"), list[ls.Triplet])
     assert_type(await graph.export(), ls.GraphExport)
+
+
+class Words:
+    """An embedder and a reranker of a user's own, by shape alone."""
+
+    model = "words-1"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[float(len(text))] for text in texts]
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(query in text) for text in texts]
+
+
+def shortest(bodies: list[bytes]) -> bytes:
+    return min(bodies)
+
+
+async def remembers(laser: ls.Laser, ctx: ls.ContextScope) -> None:
+    embedder: ls.Embedder = Words()
+    reranker: ls.Reranker = Words()
+    kind: ls.MemoryKind = "message"
+    notes = laser.memory_with("notes", embedder=embedder, rerank=ls.Rerank(reranker, top_k=5))
+    assert_type(notes, ls.Memory)
+    assert_type(laser.memory("notes"), ls.Memory)
+    scoped = ctx.memory("notes")
+    assert_type(scoped, ls.ScopedMemory)
+    assert_type(ctx.memory(notes).handle, ls.Memory)
+    assert_type(await scoped.remember("text", kind=kind, dedup=True, user="u"), str)
+    found = await notes.recall("text", strategy="hybrid", user="u", limit=3)
+    assert_type(found, list[ls.MemoryItem])
+    assert_type(found[0].body, bytes)
+    assert_type(found[0].score, float | None)
+    assert_type(await notes.search("text"), list[ls.MemoryItem])
+    assert_type(await notes.get(found[0].id), ls.MemoryItem | None)
+    assert_type(await scoped.block(500), str)
+    assert_type(await notes.improve(found[0].id, 1.0), str)
+    await notes.forget(found[0].id)
+    assert_type(await notes.clear(user="u"), int)
+    assert_type(await notes.consolidate(10, summarizer=shortest), ls.ConsolidationReport)
+    facts = notes.facts(tenant="t", customer="c")
+    assert_type(facts, ls.FactCell)
+    assert_type(await facts.set("k", "v", expires_at=datetime.now(UTC)), str)
+    assert_type(await facts.get("k"), ls.Fact | None)
+    assert_type(await facts.history("k"), list[ls.Fact])
+    assert_type(await notes.sweep(), int)
+    assert_type(await notes.rebuild(), int)

@@ -14,5 +14,9 @@ async def misuses(laser: ls.Laser, ctx: ls.ContextScope) -> None:
     await ctx.fetch_with([ls.AgentTopic.Sessions], ls.LastN)  # type: ignore[arg-type]
     await laser.ensure_topic("notes", durability="eternal")  # type: ignore[arg-type]
     ls.AgentTopic.Sessions = "other"  # type: ignore[misc]
+    await laser.memory("notes").remember({"a": 1})  # type: ignore[arg-type]
+    await laser.memory("notes").remember("x", kind="Fact")  # type: ignore[arg-type]
+    await laser.memory("notes").recall("x", strategy="best")  # type: ignore[arg-type]
+    laser.memory_with("notes", embedder=len)  # type: ignore[arg-type]
     with ls.Laser.connect():  # type: ignore[attr-defined]
         pass
