@@ -143,7 +143,8 @@ async def test_a_turn_is_frozen_and_steering_waits(laser: ls.Laser) -> None:
         assert texts(first.context) == ["hi"], "a request that was sent does not change"
         with pytest.raises(ls.BusyError, match=r"turn .* is under way"):
             await run.turn()
-        await first.finish([ls.NewEntry("assistant", b"hello")])
+        state = await first.finish([ls.NewEntry("assistant", b"hello")])
+        assert [e.text for e in ls.compactable(state.entries)] == ["hi", "hello"], "no turn saw what came meanwhile"
         second = await run.turn()
         assert texts(second.context) == ["hi", "edited in", "hello", "wait"]
         assert second.context.steering == ()
@@ -262,6 +263,31 @@ async def test_runs_cancelled_at_every_await_are_finished(memory_laser: ls.Laser
         if state.run is not None and state.run.state == "ended":
             break
     assert steps > 10
+
+
+async def test_a_fold_that_was_cancelled_is_not_gone_on_from(memory_laser: ls.Laser) -> None:
+    session = await memory_laser.sessions().start()
+    other = await memory_laser.sessions().open(session.id)
+    await session.active.read()
+    for steps in range(10_000):
+        await other.active.steer(ls.NewEntry("user", str(steps).encode()))
+        with anyio.CancelScope() as scope:
+            done: list[ls.ActiveState] = []
+
+            async def read(done: list[ls.ActiveState]) -> None:
+                done.append(await session.active.read())
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read, done)
+                for _ in range(steps):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+        state = await session.active.read()
+        assert [one.payload for one in state.steering] == [str(number).encode() for number in range(steps + 1)]
+        if done:
+            break
+    assert steps > 3
 
 
 async def test_a_run_whose_owner_died(laser: ls.Laser) -> None:
@@ -420,7 +446,7 @@ async def test_a_missing_beginning_is_an_error(tmp_path: Path) -> None:
         for call in (opened.active.read, lambda: opened.active.at(1), opened.runs, opened.read, opened.fork):
             with pytest.raises(ls.RetentionGapError) as caught:
                 await call()
-            assert caught.value.first == part.first
+            assert caught.value.first >= part.first
         # One that never had events before the cut: known where this handle started it, and refused where it may have.
         assert (await idle.active.read()).revision == 0
         with pytest.raises(ls.RetentionGapError):
