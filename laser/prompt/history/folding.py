@@ -182,7 +182,9 @@ class HistoryFold:
         low = max(0, settings.low - settings.ledger)
         if settings.clear:
             self._clear(low, _FRESH_RESULTS)
-        self._drop(low)
+        # What clearing alone brought well under the budget loses no message.
+        if self._total > (low + settings.tokens - settings.ledger) // 2:
+            self._drop(low)
         if settings.clear:
             # A single turn that is too large: its own results are cleared too, the newest last.
             self._clear(settings.tokens - settings.ledger, 0)

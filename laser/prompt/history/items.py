@@ -16,6 +16,9 @@ __all__ = ["INSTRUCTIONS", "Item", "item_of_message", "item_of_payload"]
 
 INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
+# Items of OpenAI Responses that have no role.
+_NATIVE: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request"})
+
 # Fields of stored messages that are for people and operators, never for the model.
 _OURS: Final = frozenset({"context_content", "metadata"})
 
@@ -115,6 +118,8 @@ def _item(payload: bytes, plain_role: str, tokens: Tokenizer, context_content: s
         value = {"role": plain_role, "content": payload.decode("utf-8", "replace")}
         return Item(value, orjson.dumps(value).decode(), ChatFacts(plain_role), tokens)
     facts = message_facts(value)
+    if facts == NO_CHAT and value.get("type") in _NATIVE:
+        facts = ChatFacts("assistant")
     if facts == NO_CHAT:
         # JSON of another kind: the model reads it as what somebody said.
         value = {"role": plain_role, "content": payload.decode()}
