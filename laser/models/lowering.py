@@ -7,11 +7,11 @@ one before, up to the first entry that changed, whatever parameters change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
-import orjson
 
 from laser.errors import InvalidError, LimitError, UnsupportedError
 from laser.limits import MAX_CACHE_KEY_CHARS
@@ -87,7 +87,7 @@ class LoweredRequest(msgspec.Struct, frozen=True):
 
     def arguments(self) -> dict[str, Any]:
         """The body as keyword arguments of the official clients' ``create``; they write it anew, in their order."""
-        made: dict[str, Any] = orjson.loads(self.body)
+        made: dict[str, Any] = json.loads(self.body)
         return made
 
 

@@ -18,13 +18,14 @@ from laser.context.decoding import decode_record
 from laser.engines.iggy.raw import RawPage
 from laser.engines.postgres.config import parse_postgres_url
 from laser.engines.redis.config import parse_redis_url
-from laser.errors import CodecError, ConfigError, IdError, InvalidError, ProvenanceError
+from laser.errors import CodecError, ConfigError, IdError, InvalidError, ProvenanceError, UnsupportedError
 from laser.model.chat import chat_facts
 from laser.model.checkpoint import Checkpoint
 from laser.model.ids import derive_conversation_id, parse_conversation_id
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match
+from laser.models import API_KINDS, ReplyStream, decode_content, parse_reply
 from laser.session.lifecycle import decode_event
 from laser.session.manifest import decode_manifest
 from laser.wire.batches import select_records
@@ -90,6 +91,20 @@ def _memory(data: bytes) -> object:
     return decode_memory(LogRecord(0, 0, 1, 1, data[1:cut], data[cut:]))
 
 
+def _answer(data: bytes) -> object:
+    """An answer of a model provider: the first byte says of which API."""
+    return parse_reply(API_KINDS[data[0] % 3 if data else 0], data[1:])
+
+
+def _answer_stream(data: bytes) -> object:
+    """The same, streamed, in at most 2,000 pieces of one size: the second byte says of which."""
+    stream = ReplyStream(API_KINDS[data[0] % 3 if data else 0])
+    size = max(1 + (data[1] if len(data) > 1 else 0), len(data) // 2_000)
+    for at in range(2, len(data), size):
+        stream.feed(data[at : at + size])
+    return stream.close().continuation
+
+
 def _url(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
     kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url}
@@ -120,6 +135,9 @@ TARGETS: Final[dict[str, Target]] = {
     "record": Target(_record),
     "graph": Target(_graph, (CodecError,)),
     "memory": Target(_memory, (CodecError, ProvenanceError)),
+    "answer": Target(_answer, (CodecError, UnsupportedError)),
+    "answer_stream": Target(_answer_stream, (CodecError, UnsupportedError)),
+    "content": Target(decode_content, (CodecError,)),
     "url": Target(_url, (ConfigError, InvalidError)),
     "chat": Target(chat_facts),
     "transcripts": Target(_transcripts, (InvalidError,)),

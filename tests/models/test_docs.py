@@ -1,4 +1,4 @@
-"""The program in ``docs/models.md`` runs, and the figures there are those of the tests."""
+"""The program in ``docs/models.md`` runs, and every name there is one."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laser.models import API_KINDS, ApiKind, FragmentCache, LoweredRequest, LoweringEntry, lower_request, parse_reply
+from tests.commands import ROOT
 from tests.models import answers
 from tests.models.contexts import FIND, NOW, SELECTIONS, options
 from tests.properties import examples
@@ -83,6 +84,7 @@ def test_200_real_conversations_turn_by_turn(api_kind: ApiKind) -> None:
     print(f"{api_kind}: {turns} requests, {shared / sent:.2%} of the bytes of each are the begin of the next")
     assert turns > 2_000
     assert shared / sent > 0.98
+    assert f"{100 * shared / sent:.1f} %" in (ROOT / "docs" / "models.md").read_text()
 
 
 def entry(api_kind: ApiKind, kind: str, number: int) -> list[LoweringEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -360,3 +361,60 @@ def test_a_stream_that_is_too_long() -> None:
     with pytest.raises(ls.LimitError) as caught:
         stream.feed(b" ")
     assert (caught.value.size, caught.value.limit) == (limits.MAX_REPLY_BYTES + 1, limits.MAX_REPLY_BYTES)
+
+
+@pytest.mark.parametrize("api_kind", API_KINDS)
+@given(st.data())
+@examples(120)
+def test_damaged_events(api_kind: ApiKind, data: st.DataObject) -> None:
+    """Parts of events of another type, events twice, left out and out of order: a reply or one typed error."""
+    events = json.loads(json.dumps(list(EVENTS[api_kind](ANSWERS[api_kind], 9))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(events) - 1))
+        how = data.draw(st.sampled_from(["twice", "gone", "moved", "value", "value"]))
+        if how == "value":
+            places = list(_places(events[at]))
+            holder, key = places[data.draw(st.integers(0, len(places) - 1))]
+            holder[key] = data.draw(
+                st.sampled_from([None, 5, -1, True, "x", [], {}, [5], {"type": 5}, [{"index": 0}], "error"])
+            )
+        elif how == "twice":
+            events.insert(at, json.loads(json.dumps(events[at])))
+        elif len(events) > 1:
+            event = events.pop(at)
+            if how == "moved":
+                events.insert(data.draw(st.integers(0, len(events))), event)
+    stream = ReplyStream(api_kind)
+    try:
+        for event in events:
+            stream.add(event)
+            stream.so_far()
+        reply = stream.close()
+    except (ls.CodecError, ls.UnsupportedError):
+        return
+    assert reply.completed or reply.calls == ()
+
+
+def _places(value: Any) -> Any:
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
+
+
+def test_many_small_pieces_take_no_more_than_their_number() -> None:
+    """Twice as many take about twice as long; copying what is there for each piece would take four times as long."""
+
+    def seconds(count: int) -> float:
+        data = answers.body(
+            "chat_completions", answers.completion({"role": "assistant", "content": "abcde" * 50}, stop="stop")
+        )
+        head, piece = data.split(b"\n\n")[:2]
+        stream = ReplyStream("chat_completions")
+        began = time.thread_time()
+        stream.feed(head + b"\n\n" + (piece.replace(b"abcde", b"x" * 200) + b"\n\n") * count)
+        text = stream.so_far().text
+        spent = time.thread_time() - began
+        assert len(text) == 200 * count
+        return spent
+
+    assert min(seconds(8_000) for _ in range(3)) < 3 * min(seconds(4_000) for _ in range(3))

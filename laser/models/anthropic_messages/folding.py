@@ -8,6 +8,7 @@ from laser.errors import CodecError
 from laser.models.anthropic_messages.reading import read
 from laser.models.exact import read_json
 from laser.models.facts import mapping, text
+from laser.models.growing import GrowingTexts
 from laser.models.replies import ModelReply
 
 __all__ = ["MessagesFold"]
@@ -28,6 +29,7 @@ class MessagesFold:
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         self._done: set[int] = set()
+        self._texts = GrowingTexts()
         self._inputs: dict[int, list[str]] = {}
         self._broken: str | None = None
         self._error: object = None
@@ -64,6 +66,7 @@ class MessagesFold:
 
     def result(self) -> ModelReply:
         """The reply so far."""
+        self._texts.join()
         message = dict(self._message)
         places = sorted(self._blocks)
         message["content"] = [self._blocks[place] for place in places]
@@ -86,8 +89,10 @@ class MessagesFold:
             if name not in ("text_delta", "thinking_delta", "signature_delta"):
                 self.unread[name] = None
             for key, value in delta.items():
-                known = block.get(key)
-                block[key] = known + value if isinstance(known, str) and isinstance(value, str) else value
+                if isinstance(block.get(key), str) and isinstance(value, str):
+                    self._texts.add(block, key, value)
+                else:
+                    self._texts.set(block, key, value)
 
     def _stop(self, place: int) -> None:
         self._done.add(place)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from laser.models.chat_completions.reading import read
 from laser.models.facts import mapping
+from laser.models.growing import GrowingTexts
 from laser.models.replies import ModelReply
 
 __all__ = ["CompletionsFold"]
@@ -27,6 +28,7 @@ class CompletionsFold:
         self.unread: dict[str, None] = {}
         self._whole: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
+        self._texts = GrowingTexts()
         self._error: object = None
 
     def add(self, chunk: dict[str, Any]) -> None:
@@ -46,6 +48,7 @@ class CompletionsFold:
 
     def result(self) -> ModelReply:
         """The reply so far."""
+        self._texts.join()
         whole = dict(self._whole)
         whole["choices"] = [_unnumbered(self._choices[index]) for index in sorted(self._choices)]
         stopped = bool(self._choices) and all(choice.get("finish_reason") for choice in self._choices.values())
@@ -56,7 +59,7 @@ class CompletionsFold:
         if not isinstance(index, int):
             return
         choice = self._choices.setdefault(index, {"index": index, "message": {}})
-        _grow(choice["message"], mapping(piece.get("delta")))
+        _grow(self._texts, choice["message"], mapping(piece.get("delta")))
         for key, value in piece.items():
             if key in ("index", "delta"):
                 continue
@@ -64,16 +67,16 @@ class CompletionsFold:
                 choice[key] = value or choice.get(key)
                 self.ended = self.ended or bool(value)
             elif isinstance(value, dict) and isinstance(choice.get(key), dict):
-                _grow(choice[key], value)
+                _grow(self._texts, choice[key], value)
             elif value is not None or key not in choice:
                 choice[key] = value
 
 
-def _grow(target: dict[str, Any], piece: Any) -> None:
+def _grow(texts: GrowingTexts, target: dict[str, Any], piece: Any) -> None:
     for key, value in piece.items():
         known = target.get(key)
         if isinstance(value, list) and key in ("tool_calls", "reasoning_details"):
-            _grow_list(target, key, value)
+            _grow_list(texts, target, key, value)
         elif known is None:
             if value is not None or key not in target:
                 target[key] = value
@@ -82,17 +85,19 @@ def _grow(target: dict[str, Any], piece: Any) -> None:
         elif isinstance(known, str) and isinstance(value, str):
             if key in _SET_ONCE:
                 target[key] = value or known
-            elif key != "name" or value != known:  # some repeat a tool's name in every piece
+            elif key != "name":
+                texts.add(target, key, value)
+            elif value != known:  # some repeat a tool's name in every piece
                 target[key] = known + value
         elif isinstance(known, dict) and isinstance(value, dict):
-            _grow(known, value)
+            _grow(texts, known, value)
         elif isinstance(known, list) and isinstance(value, list):
             known.extend(value)
         else:
-            target[key] = value
+            texts.set(target, key, value)
 
 
-def _grow_list(target: dict[str, Any], key: str, pieces: list[Any]) -> None:
+def _grow_list(texts: GrowingTexts, target: dict[str, Any], key: str, pieces: list[Any]) -> None:
     """Entries by their ``index``, if there is one; a new id begins a new entry."""
     known = target.get(key)
     entries: list[Any] = known if isinstance(known, list) else []
@@ -108,7 +113,7 @@ def _grow_list(target: dict[str, Any], key: str, pieces: list[Any]) -> None:
             told = piece.get(name)
             same = [entry for entry in same if not told or entry.get(name) in (None, "", told)]
         if same:
-            _grow(same[-1], piece)
+            _grow(texts, same[-1], piece)
         else:
             entries.append(piece)
 

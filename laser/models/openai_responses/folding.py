@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from laser.models.facts import mapping, text
+from laser.models.growing import GrowingTexts
 from laser.models.openai_responses.reading import read
 from laser.models.replies import ModelReply
 
@@ -55,6 +56,7 @@ class ResponsesFold:
         self._response: dict[str, Any] = {}
         self._items: dict[int, dict[str, Any]] = {}
         self._done: set[int] = set()
+        self._texts = GrowingTexts()
         self._error: dict[str, Any] | None = None
 
     def add(self, event: dict[str, Any]) -> None:
@@ -75,6 +77,7 @@ class ResponsesFold:
 
     def result(self) -> ModelReply:
         """The reply so far."""
+        self._texts.join()
         response = dict(self._response)
         output = response.get("output")
         unfinished: set[int] = set()
@@ -102,9 +105,9 @@ class ResponsesFold:
             holder = self._holder(event, counted, among)
             if holder is not None:
                 if step == "delta":
-                    holder[field] = text(holder.get(field)) + text(event.get("delta"))
+                    self._texts.add(holder, field, text(event.get("delta")))
                 elif isinstance(event.get(field), str):
-                    holder[field] = event[field]
+                    self._texts.set(holder, field, event[field])
         elif stem in _PARTS and step in ("added", "done"):
             counted, among = _PARTS[stem]
             item, part, index = self._at(event), event.get("part"), event.get(counted)
