@@ -4,6 +4,31 @@
 """
 
 from laser.client import Laser, context_checkpoint
+from laser.compaction.compaction import Compaction
+from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
+from laser.compaction.lcm.copying import copy_nodes
+from laser.compaction.lcm.folds import LcmFolds
+from laser.compaction.lcm.strategy import Lcm
+from laser.compaction.lcm.tools import FoldInfo, FoldPage, GrepHit, GrepPage, LcmTools, RowText, TextPage
+from laser.compaction.prior import FoldProvider, Prior, StoredFold
+from laser.compaction.registry import StrategyRegistry
+from laser.compaction.rolling import Rolling
+from laser.compaction.saved import CompactionStep
+from laser.compaction.strategy import (
+    CompactionLimits,
+    CompactionProgress,
+    CompactionStrategy,
+    CompactionView,
+    CompactionWork,
+)
+from laser.compaction.summarizers.apis import (
+    AnthropicMessagesSummarizer,
+    ChatCompletionsSummarizer,
+    OpenAIResponsesSummarizer,
+)
+from laser.compaction.summarizers.extractive import ExtractiveSummarizer
+from laser.compaction.tools import RecoveryTool
+from laser.client.directory import Directory
 from laser.content.collecting import CollectReport
 from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
@@ -26,6 +51,7 @@ from laser.errors import (
     BusyError,
     ClosedError,
     CodecError,
+    CompactionError,
     ConfigError,
     ConflictError,
     DeadlineError,
@@ -40,6 +66,7 @@ from laser.errors import (
     RetentionGapError,
     StaleCheckpointError,
     StorageError,
+    SummaryError,
     TransportError,
     UnsupportedError,
 )
@@ -61,10 +88,13 @@ from laser.model.messages import AppendReceipt, ContextMessage, Messages, Skippe
 from laser.model.provenance import Provenance, Usage
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
+from laser.model.transcript import SourceRef
 from laser.ports.embedder import Embedder, Reranker
 from laser.ports.estimator import estimate_tokens
+from laser.ports.files import FileEntry, Files
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
+from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.session.active.active import ActiveContext
 from laser.session.active.compacting import Account, Compactor
 from laser.session.active.entries import ContextEntry, NewEntry
@@ -79,6 +109,8 @@ from laser.session.active.state import (
 )
 from laser.session.active.turns import Run, Turn
 from laser.session.active.lowering import item_entries, lowering_entries, reply_entries, usage_counts
+from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
+from laser.session.discovery.reports import Discovery, DiscoveryReport, Skill, SourceReport
 from laser.session.forking import MessageOrigin
 from laser.session.lifecycle import ForkOrigin, SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
@@ -99,6 +131,7 @@ __all__ = [
     "ActiveState",
     "Add",
     "AgentTopic",
+    "AnthropicMessagesSummarizer",
     "AppendIndeterminateError",
     "AppendReceipt",
     "AssembledContext",
@@ -110,11 +143,20 @@ __all__ = [
     "CatchUpProgress",
     "CaughtUp",
     "Chain",
+    "ChatCompletionsSummarizer",
     "ChatRoles",
     "Checkpoint",
     "ClosedError",
     "CodecError",
     "CollectReport",
+    "Compaction",
+    "CompactionError",
+    "CompactionLimits",
+    "CompactionProgress",
+    "CompactionStep",
+    "CompactionStrategy",
+    "CompactionView",
+    "CompactionWork",
     "Compactor",
     "ConfigError",
     "ConflictError",
@@ -126,18 +168,29 @@ __all__ = [
     "ContextEntry",
     "ContextManifest",
     "ContextMessage",
+    "ContextObservation",
     "ContextPolicy",
     "ContextScope",
+    "ContextSection",
     "ConversationState",
     "DeadlineError",
+    "Directory",
     "DisconnectedError",
+    "Discovery",
+    "DiscoveryReport",
     "Durability",
     "Edge",
     "Embedder",
     "EngineInfo",
+    "ExtractiveSummarizer",
     "Fact",
     "FactCell",
+    "FileEntry",
+    "Files",
+    "FoldInfo",
+    "FoldPage",
     "FoldProgress",
+    "FoldProvider",
     "Folded",
     "Follow",
     "ForkOrigin",
@@ -147,6 +200,8 @@ __all__ = [
     "GraphHit",
     "GraphPath",
     "GraphSource",
+    "GrepHit",
+    "GrepPage",
     "Hop",
     "IdError",
     "InvalidError",
@@ -157,6 +212,9 @@ __all__ = [
     "Laser",
     "LaserError",
     "LastN",
+    "Lcm",
+    "LcmFolds",
+    "LcmTools",
     "LimitError",
     "Memory",
     "MemoryItem",
@@ -167,18 +225,25 @@ __all__ = [
     "NewEntry",
     "Node",
     "NotFoundError",
+    "OpenAIResponsesSummarizer",
     "PartitionInfo",
     "PendingCompaction",
     "PendingReceipt",
+    "PreparedInput",
+    "PreparedRequest",
+    "Prior",
     "Provenance",
     "ProvenanceError",
     "ProviderError",
+    "RecoveryTool",
     "Remove",
     "Replace",
     "Rerank",
     "Reranker",
     "RetentionGapError",
     "RoleFilter",
+    "Rolling",
+    "RowText",
     "Run",
     "RunDetail",
     "RunState",
@@ -189,12 +254,22 @@ __all__ = [
     "SessionState",
     "SessionStatus",
     "Sessions",
+    "Skill",
     "SkippedRecord",
     "Snapshot",
     "SnapshotBackend",
     "SnapshotStore",
+    "SourceRef",
+    "SourceReport",
     "StaleCheckpointError",
     "StorageError",
+    "StoredFold",
+    "StrategyRegistry",
+    "Summarizer",
+    "Summary",
+    "SummaryError",
+    "SummaryRequest",
+    "TextPage",
     "TokenBudget",
     "Tokenizer",
     "ToolPairs",
@@ -208,13 +283,16 @@ __all__ = [
     "TurnDetail",
     "UnsupportedError",
     "Usage",
+    "catalog_entry",
     "checkpoint_from_snapshot",
     "compactable",
     "compactable_tokens",
     "compaction_due",
     "context_checkpoint",
+    "copy_nodes",
     "decode_snapshot",
     "derive_conversation_id",
+    "discover",
     "encode_snapshot",
     "estimate_tokens",
     "item_entries",
@@ -223,6 +301,7 @@ __all__ = [
     "record_holder",
     "reply_entries",
     "resume_offsets",
+    "skill_entry",
     "snapshot_from_checkpoint",
     "tokens",
     "usage_counts",

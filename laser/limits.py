@@ -201,3 +201,21 @@ MAX_WORKSPACE_NAME_BYTES: Final = 128
 
 MAX_NOTE_BYTES: Final = 1_024
 """UTF-8 bytes of the note on a version of a workspace."""
+
+MAX_FOLDER_ENTRIES: Final = 10_000
+"""Entries of one folder that a discovery lists."""
+
+MAX_INSTRUCTION_BYTES: Final = 65_536
+"""Bytes of one file of instructions; a larger one is left out whole."""
+
+MAX_INSTRUCTIONS_BYTES: Final = 262_144
+"""Bytes of all instructions of one discovery; what goes over it is left out, file by file."""
+
+MAX_SKILL_BYTES: Final = 262_144
+"""Bytes of one ``SKILL.md``."""
+
+MAX_SKILL_DESCRIPTION_CHARS: Final = 1_024
+"""Characters of a skill's description."""
+
+MAX_SKILLS: Final = 500
+"""Skills of one catalog."""

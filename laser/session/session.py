@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio.to_thread
 import msgspec
@@ -20,6 +21,7 @@ from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
 from laser.models.selection import ApiKind
+from laser.ports.files import Files
 from laser.session.active.active import ActiveContext
 from laser.session.active.compacting import Compactor, compact
 from laser.session.active.entries import NewEntry
@@ -27,6 +29,8 @@ from laser.session.active.events import CompactionMode
 from laser.session.active.reading import ActiveLog
 from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
+from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
+from laser.session.discovery.reports import Discovery, Skill, encode_report
 from laser.session.forking import MessageOrigin, copy_session, read_origin
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
@@ -36,8 +40,11 @@ from laser.session.transcript import DEFAULT_PAGE, TranscriptPage, read_transcri
 
 __all__ = ["Session", "SessionReading", "read_status"]
 
+_logger = logging.getLogger("laser.session")
+
 _LIFECYCLE: Final = AgentTopic.Control
 _MANIFESTS: Final = AgentTopic.Audit
+_DISCOVERY: Final = "discovery"
 _CONFIGURATION: Final = frozenset({"instruction", "catalog", "skill"})
 
 
@@ -89,6 +96,40 @@ class Session:
                 session's for good; another one is refused.
         """
         return Run(self._active, inputs, api)
+
+    async def discover(self, files: Files | Sequence[Files]) -> Discovery:
+        """Brings instructions and the catalog of skills up to date with files; see ``discover`` for where they are.
+
+        What is the same as before stays as it is. When something changed, the report is appended to ``agent.audit``.
+
+        Args:
+            files: a ``Directory``, or several.
+
+        Raises:
+            BusyError: a run is under way, or waits: derived input changes between runs only.
+        """
+        found = await discover(files)
+        catalog = catalog_entry(found.skills)
+        before = await self._active.read()
+        after = await self.active.refresh(_DISCOVERY, [*found.instructions, *(() if catalog is None else (catalog,))])
+        if after.revision != before.revision:
+            try:
+                await self.scope().append(_MANIFESTS, encode_report(found.report), agent=self._agent)
+            except NotFoundError:
+                _logger.info("session %s: no topic %s to keep the discovery's report", self.id, _MANIFESTS)
+        return found
+
+    async def activate(
+        self, files: Files | Sequence[Files], skill: Skill, *, scope: Literal["session", "run"] = "run"
+    ) -> ActiveState:
+        """Puts a skill's text into the active context: for the run under way, or for the session.
+
+        Raises:
+            InvalidError: for a run, and none is under way. NotFoundError, LimitError, CodecError: its file is not what
+                it was. ConflictError: the context changed meanwhile; call again.
+        """
+        entry = await skill_entry(files, skill, scope)
+        return await self.active.add((await self._active.read()).revision, entry)
 
     async def compact(
         self,

@@ -1,0 +1,1 @@
+"""What a directory or workspace tells an agent: instructions, and skills that it can activate."""
