@@ -41,6 +41,7 @@ from laser.session.relating import related_by
 from laser.session.scope import ContextScope
 from laser.session.session import Session
 from laser.session.sessions import Sessions
+from laser.workspace.workspaces import Workspaces
 
 __all__ = ["Laser", "context_checkpoint"]
 
@@ -162,6 +163,14 @@ class Laser(TopicAdmin):
             over: ``append(…, content=…)`` keeps payloads of more bytes than this as content.
         """
         return Content(self, tenant, over)
+
+    def workspaces(self, tenant: str) -> Workspaces:
+        """A tenant's workspaces: versioned file trees that are kept as content. Does no I/O.
+
+        Args:
+            tenant: whose, 1 to ``MAX_TENANT_BYTES`` bytes.
+        """
+        return Workspaces(self, tenant)
 
     async def collect_content(
         self,

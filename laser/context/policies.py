@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -227,11 +227,7 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
     """
     # A class has the attributes of its instances, so LastN would pass where LastN(20) is meant.
     if not isinstance(policy, type):
-        # To ask the protocol takes longer than all else that a fetch does with its policy.
-        known: object = policy
-        if type(known) is LastN:
-            return known
-        if isinstance(policy, ContextPolicy):
+        if _is_policy(policy):
             return policy
         if callable(policy):
             return _Custom(policy)
@@ -239,6 +235,11 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
         f"policy: {policy!r} is neither a policy, such as LastN(20), nor a function from messages to messages",
         argument="policy",
     )
+
+
+def _is_policy(policy: object) -> TypeGuard[ContextPolicy]:
+    # To ask the protocol takes longer than all else that a fetch does with its policy.
+    return type(policy) is LastN or isinstance(policy, ContextPolicy)
 
 
 def select(policy: ContextPolicy, history: Sequence[ContextMessage]) -> Selection:
