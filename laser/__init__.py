@@ -28,6 +28,30 @@ from laser.compaction.summarizers.apis import (
 )
 from laser.compaction.summarizers.extractive import ExtractiveSummarizer
 from laser.compaction.tools import RecoveryTool
+from laser.compaction.compaction import Compaction
+from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
+from laser.compaction.lcm.copying import copy_nodes
+from laser.compaction.lcm.folds import LcmFolds
+from laser.compaction.lcm.strategy import Lcm
+from laser.compaction.lcm.tools import FoldInfo, FoldPage, GrepHit, GrepPage, LcmTools, RowText, TextPage
+from laser.compaction.prior import FoldProvider, Prior, StoredFold
+from laser.compaction.registry import StrategyRegistry
+from laser.compaction.rolling import Rolling
+from laser.compaction.saved import CompactionStep
+from laser.compaction.strategy import (
+    CompactionLimits,
+    CompactionProgress,
+    CompactionStrategy,
+    CompactionView,
+    CompactionWork,
+)
+from laser.compaction.summarizers.apis import (
+    AnthropicMessagesSummarizer,
+    ChatCompletionsSummarizer,
+    OpenAIResponsesSummarizer,
+)
+from laser.compaction.summarizers.extractive import ExtractiveSummarizer
+from laser.compaction.tools import RecoveryTool
 from laser.client.directory import Directory
 from laser.content.collecting import CollectReport
 from laser.content.content import Content
@@ -89,11 +113,13 @@ from laser.model.provenance import Provenance, Usage
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.model.transcript import SourceRef
+from laser.model.transcript import SourceRef
 from laser.ports.embedder import Embedder, Reranker
 from laser.ports.estimator import estimate_tokens
 from laser.ports.files import FileEntry, Files
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
+from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.session.active.active import ActiveContext
 from laser.session.active.compacting import Account, Compactor
@@ -132,6 +158,7 @@ __all__ = [
     "Add",
     "AgentTopic",
     "AnthropicMessagesSummarizer",
+    "AnthropicMessagesSummarizer",
     "AppendIndeterminateError",
     "AppendReceipt",
     "AssembledContext",
@@ -144,11 +171,20 @@ __all__ = [
     "CaughtUp",
     "Chain",
     "ChatCompletionsSummarizer",
+    "ChatCompletionsSummarizer",
     "ChatRoles",
     "Checkpoint",
     "ClosedError",
     "CodecError",
     "CollectReport",
+    "Compaction",
+    "CompactionError",
+    "CompactionLimits",
+    "CompactionProgress",
+    "CompactionStep",
+    "CompactionStrategy",
+    "CompactionView",
+    "CompactionWork",
     "Compaction",
     "CompactionError",
     "CompactionLimits",
@@ -169,8 +205,10 @@ __all__ = [
     "ContextManifest",
     "ContextMessage",
     "ContextObservation",
+    "ContextObservation",
     "ContextPolicy",
     "ContextScope",
+    "ContextSection",
     "ContextSection",
     "ConversationState",
     "DeadlineError",
@@ -183,13 +221,17 @@ __all__ = [
     "Embedder",
     "EngineInfo",
     "ExtractiveSummarizer",
+    "ExtractiveSummarizer",
     "Fact",
     "FactCell",
     "FileEntry",
     "Files",
     "FoldInfo",
     "FoldPage",
+    "FoldInfo",
+    "FoldPage",
     "FoldProgress",
+    "FoldProvider",
     "FoldProvider",
     "Folded",
     "Follow",
@@ -200,6 +242,8 @@ __all__ = [
     "GraphHit",
     "GraphPath",
     "GraphSource",
+    "GrepHit",
+    "GrepPage",
     "GrepHit",
     "GrepPage",
     "Hop",
@@ -215,6 +259,9 @@ __all__ = [
     "Lcm",
     "LcmFolds",
     "LcmTools",
+    "Lcm",
+    "LcmFolds",
+    "LcmTools",
     "LimitError",
     "Memory",
     "MemoryItem",
@@ -226,9 +273,13 @@ __all__ = [
     "Node",
     "NotFoundError",
     "OpenAIResponsesSummarizer",
+    "OpenAIResponsesSummarizer",
     "PartitionInfo",
     "PendingCompaction",
     "PendingReceipt",
+    "PreparedInput",
+    "PreparedRequest",
+    "Prior",
     "PreparedInput",
     "PreparedRequest",
     "Prior",
@@ -236,12 +287,15 @@ __all__ = [
     "ProvenanceError",
     "ProviderError",
     "RecoveryTool",
+    "RecoveryTool",
     "Remove",
     "Replace",
     "Rerank",
     "Reranker",
     "RetentionGapError",
     "RoleFilter",
+    "Rolling",
+    "RowText",
     "Rolling",
     "RowText",
     "Run",
@@ -260,9 +314,17 @@ __all__ = [
     "SnapshotBackend",
     "SnapshotStore",
     "SourceRef",
+    "SourceRef",
     "SourceReport",
     "StaleCheckpointError",
     "StorageError",
+    "StoredFold",
+    "StrategyRegistry",
+    "Summarizer",
+    "Summary",
+    "SummaryError",
+    "SummaryRequest",
+    "TextPage",
     "StoredFold",
     "StrategyRegistry",
     "Summarizer",
@@ -289,6 +351,7 @@ __all__ = [
     "compactable_tokens",
     "compaction_due",
     "context_checkpoint",
+    "copy_nodes",
     "copy_nodes",
     "decode_snapshot",
     "derive_conversation_id",

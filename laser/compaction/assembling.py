@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from laser.compaction.inputs import Input, shown
+from laser.compaction.inputs import PreparedInput, shown
 from laser.compaction.rows import stub_row
-from laser.compaction.strategy import View
+from laser.compaction.strategy import CompactionView
 
 __all__ = ["assemble"]
 
 
 def assemble(
-    view: View, covered: Sequence[int], summaries: Mapping[int, Sequence[Input]], stubs: Collection[int] = ()
-) -> tuple[list[Input], int]:
+    view: CompactionView,
+    covered: Sequence[int],
+    summaries: Mapping[int, Sequence[PreparedInput]],
+    stubs: Collection[int] = (),
+) -> tuple[list[PreparedInput], int]:
     """The inputs after the caller's context: instructions among what is folded first, then summaries and rows by place.
 
     Args:
@@ -41,18 +44,18 @@ def assemble(
         at = place + 1
     for place in sorted(place for place in summaries if place >= at):
         inputs += summaries[place]
-    inputs += [Input(row.payload, row.tokens, "tail", row.ref) for row in rows[boundary:]]
+    inputs += [PreparedInput(row.payload, row.tokens, "tail", row.ref) for row in rows[boundary:]]
     if stubs:
         inputs = [_stubbed(view, one) if one.source and one.source.seq in stubs else one for one in inputs]
     return inputs, count
 
 
-def _stubbed(view: View, one: Input) -> Input:
+def _stubbed(view: CompactionView, one: PreparedInput) -> PreparedInput:
     assert one.source is not None
     key = "stub", one.source.seq
     if key not in view.memo:
         place = view.history.place(one.source.seq)
         stub = stub_row(view.history.rows[place], view.estimator)
-        view.memo[key] = one if stub is None else Input(stub.payload, stub.tokens, "stub", one.source)
-    found: Input = view.memo[key]
+        view.memo[key] = one if stub is None else PreparedInput(stub.payload, stub.tokens, "stub", one.source)
+    found: PreparedInput = view.memo[key]
     return found

@@ -11,12 +11,12 @@ import anyio
 import msgspec
 
 from laser.compaction.events import Failed, Saved, Switched
-from laser.compaction.inputs import Input, Observation, Prepared, Status, sections_of
+from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedRequest, Status, sections_of
 from laser.compaction.lcm.tools import LcmTools
-from laser.compaction.registry import Registry
+from laser.compaction.registry import StrategyRegistry
 from laser.compaction.saved import UNCHOSEN, CompactionStep, SavedState
 from laser.compaction.sizes import Estimator, message_cost
-from laser.compaction.strategy import CompactionProgress, Request, Strategy, View, check_tokens
+from laser.compaction.strategy import CompactionProgress, CompactionStrategy, CompactionView, Request, check_tokens
 from laser.compaction.summarizing import ask
 from laser.compaction.transcript import History, Transcript
 from laser.context.connection import Connection
@@ -55,7 +55,7 @@ class Compaction:
         session: str,
         *,
         summarizer: Summarizer | None = None,
-        registry: Registry | None = None,
+        registry: StrategyRegistry | None = None,
         estimator: Estimator | None = None,
         timeout: float = 120.0,
         agent: str | None = None,
@@ -68,7 +68,7 @@ class Compaction:
         if not real or not 0 < timeout < math.inf:
             raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
         self.session = parse_conversation_id(session)
-        self.registry = registry or Registry()
+        self.registry = registry or StrategyRegistry()
         self._summarizer = summarizer
         self._timeout = float(timeout)
         self._estimator = estimator or message_cost
@@ -106,7 +106,7 @@ class Compaction:
         context: Sequence[bytes] = (),
         images: bool | None = None,
         provider: str | None = None,
-    ) -> Prepared:
+    ) -> PreparedRequest:
         """The inputs of the session's next model call, compacted first where the request has reached the trigger.
 
         Between two compactions only the end of the inputs changes.
@@ -122,7 +122,8 @@ class Compaction:
         Raises:
             SummaryError: the summarizer failed, and without a compaction the request does not fit the window. Where it
                 fits, the request as it is comes back, and its observation says what failed.
-            CompactionError: the same, with nothing that could be made smaller by a summary.
+            CompactionError: the same, where no summary makes it smaller. A request that does not fit because of its
+                newest turn is no error: the observation says so.
         """
         request = self._request(window, reserve, context, images, provider)
         async with self._lock:
@@ -136,7 +137,7 @@ class Compaction:
         context: Sequence[bytes] = (),
         images: bool | None = None,
         provider: str | None = None,
-    ) -> Observation:
+    ) -> ContextObservation:
         """How the next request would be prepared as things are. Nothing is compacted. Arguments as of ``prepare``."""
         request = self._request(window, reserve, context, images, provider)
         async with self._lock:
@@ -152,7 +153,7 @@ class Compaction:
         images: bool | None = None,
         provider: str | None = None,
         progress: Callable[[CompactionProgress], None] | None = None,
-    ) -> Observation:
+    ) -> ContextObservation:
         """Compacts now, whatever the request's size.
 
         Args:
@@ -215,8 +216,8 @@ class Compaction:
         if self._saved.chosen != strategy:
             await self._saved.append(Switched(strategy))
 
-    def _view(self, strategy: Strategy, request: Request) -> View:
-        return View(
+    def _view(self, strategy: CompactionStrategy, request: Request) -> CompactionView:
+        return CompactionView(
             self.session,
             strategy,
             self._transcript.history,
@@ -240,18 +241,18 @@ class Compaction:
         check_tokens(reserve, "reserve")
         if window is not None and reserve >= window:
             raise BudgetError(f"reserve: {reserve} tokens leave nothing of a window of {window}", argument="reserve")
-        inputs: list[Input] = []
+        inputs: list[PreparedInput] = []
         for place, payload in enumerate(context):
             if not isinstance(payload, bytes):
                 raise InvalidError(
                     f"context[{place}]: expected a message as bytes, got {type(payload).__name__}", argument="context"
                 )
-            inputs.append(Input(payload, self._estimator(payload), "context"))
+            inputs.append(PreparedInput(payload, self._estimator(payload), "context"))
         return Request(window, reserve, tuple(inputs), images, provider)
 
     # ---------------------------------------------------------------------------------------------- preparing
 
-    async def _prepare(self, request: Request, *, compact: bool) -> Prepared:
+    async def _prepare(self, request: Request, *, compact: bool) -> PreparedRequest:
         await self._read()
         name = self._chosen()
         if name is None:
@@ -263,7 +264,7 @@ class Compaction:
             return _with(found, "no_window", "no window is known: nothing is compacted by itself")
         if seen.tokens < seen.trigger:
             return found
-        verdict = self._hold_off(found)
+        verdict = self._hold_off(found, raises=compact)
         if verdict is not None or not compact:
             return found if verdict is None else _with(found, *verdict)
         try:
@@ -280,11 +281,11 @@ class Compaction:
         found = await self._prepared(request, "compacted", "")
         if found.observation.tokens >= seen.trigger:
             note = f"still {found.observation.tokens} tokens: what is left has to stay as it is"
-            await self._note_failure(strategy, "stalled", found.observation.tokens, note)
+            await self._note_failure(strategy, "left", found.observation.tokens, note)
             return _with(found, "compacted", note)
         return found
 
-    def _hold_off(self, found: Prepared) -> tuple[Status, str] | None:
+    def _hold_off(self, found: PreparedRequest, *, raises: bool) -> tuple[Status, str] | None:
         """Why a request that has reached the trigger is not compacted now."""
         seen = found.observation
         units = self._transcript.history.units
@@ -299,14 +300,16 @@ class Compaction:
             # Nothing else is left to do.
             return None
         if seen.tokens < failure.tokens + max(1, window // _COOLDOWN_PARTS):
+            if raises and seen.over_window and failure.kind == "stalled":
+                raise CompactionError(failure.reason, tokens=seen.tokens, window=seen.window)
             return "cooling_down", f"not tried again before the request has grown: {failure.reason}"
         return None
 
-    async def _prepared(self, request: Request, status: Status, note: str) -> Prepared:
+    async def _prepared(self, request: Request, status: Status, note: str) -> PreparedRequest:
         name = self._chosen()
         history = self._transcript.history
         if name is None:
-            inputs, covered = [Input(row.payload, row.tokens, "tail", row.ref) for row in history.rows], 0
+            inputs, covered = [PreparedInput(row.payload, row.tokens, "tail", row.ref) for row in history.rows], 0
             window, trigger = request.window, None
         else:
             view = self._view(self.registry.get(name), request)
@@ -315,7 +318,7 @@ class Compaction:
         every = (*request.context, *inputs)
         context = sum([one.tokens for one in request.context])
         tokens = request.reserved + sum([one.tokens for one in every])
-        observation = Observation(
+        observation = ContextObservation(
             session=self.session,
             strategy=name,
             status=status,
@@ -330,13 +333,13 @@ class Compaction:
             covered=covered,
             sections=sections_of(every),
         )
-        return Prepared(every, observation)
+        return PreparedRequest(every, observation)
 
     # ---------------------------------------------------------------------------------------------- compacting
 
     async def _compact(
         self,
-        strategy: Strategy,
+        strategy: CompactionStrategy,
         request: Request,
         progress: Callable[[CompactionProgress], None] | None,
         *,
@@ -358,13 +361,13 @@ class Compaction:
                 break
         return done
 
-    async def _below(self, strategy: Strategy, request: Request) -> bool:
+    async def _below(self, strategy: CompactionStrategy, request: Request) -> bool:
         await self._read()
         seen = (await self._prepared(request, "idle", "")).observation
         return seen.trigger is None or seen.tokens < seen.trigger
 
     async def _note_failure(
-        self, strategy: Strategy, kind: Literal["summary", "stalled"], tokens: int, reason: str
+        self, strategy: CompactionStrategy, kind: Literal["summary", "stalled", "left"], tokens: int, reason: str
     ) -> None:
         rows = self._transcript.history.rows
         event = Failed(strategy.name, kind, tokens, rows[-1].seq if rows else -1, reason[:500])
@@ -379,12 +382,12 @@ class Compaction:
 
 
 class _Work:
-    """See ``Work``."""
+    """See ``CompactionWork``."""
 
     def __init__(
         self,
         compaction: Compaction,
-        strategy: Strategy,
+        strategy: CompactionStrategy,
         request: Request,
         progress: Callable[[CompactionProgress], None] | None,
     ) -> None:
@@ -397,7 +400,7 @@ class _Work:
         self.overtaken = False
 
     async def ask(self, request: SummaryRequest) -> Summary:
-        """See ``Work.ask``."""
+        """See ``CompactionWork.ask``."""
         summarizer = self._compaction._summarizer
         assert summarizer is not None
         clean = msgspec.structs.replace(
@@ -409,8 +412,8 @@ class _Work:
         self._summaries += 1
         return found
 
-    async def save(self, state: object, *, before: int = 0, after: int = 0) -> View | None:
-        """See ``Work.save``."""
+    async def save(self, state: object, *, before: int = 0, after: int = 0) -> CompactionView | None:
+        """See ``CompactionWork.save``."""
         raw = state if isinstance(state, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(state))
         record = new_conversation_id()
         event = Saved(record, self._strategy.name, self._base, raw, before, after)
@@ -423,11 +426,11 @@ class _Work:
         return self._compaction._view(self._strategy, self._request)
 
     def report(self, done: int, total: int) -> None:
-        """See ``Work.report``."""
+        """See ``CompactionWork.report``."""
         if self._progress is not None:
             self._progress(CompactionProgress(self._strategy.name, done, total, self._summaries))
 
 
-def _with(found: Prepared, status: Status, note: str) -> Prepared:
+def _with(found: PreparedRequest, status: Status, note: str) -> PreparedRequest:
     observation = msgspec.structs.replace(found.observation, status=status, note=note)
-    return Prepared(found.inputs, observation)
+    return PreparedRequest(found.inputs, observation)

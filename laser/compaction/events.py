@@ -42,13 +42,14 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True, forb
     """A compaction failed; everything is as it was.
 
     Attributes:
-        kind: ``summary`` when the summarizer failed, ``stalled`` when the request would not have become smaller.
+        kind: ``summary`` when the summarizer failed, ``stalled`` when the request would not have become smaller,
+            ``left`` when it became smaller, but what is left reaches the trigger.
         tokens: of the request then: it is not tried again by itself before the request has grown.
         seq: the last row then. reason: in words.
     """
 
     strategy: str
-    kind: Literal["summary", "stalled"]
+    kind: Literal["summary", "stalled", "left"]
     tokens: int
     seq: int
     reason: str = ""

@@ -12,7 +12,17 @@ from laser.compaction.rows import Row
 from laser.compaction.sizes import message_cost
 from laser.model.transcript import SourceRef
 
-__all__ = ["Input", "InputKind", "Observation", "Prepared", "Section", "Status", "said", "sections_of", "shown"]
+__all__ = [
+    "PreparedInput",
+    "InputKind",
+    "ContextObservation",
+    "PreparedRequest",
+    "ContextSection",
+    "Status",
+    "said",
+    "sections_of",
+    "shown",
+]
 
 InputKind = Literal["context", "instruction", "fold", "summary", "recap", "frame", "held", "stub", "tail"]
 """``context``: the caller's own, such as the system prompt. ``instruction``: a system or developer message of the
@@ -28,7 +38,7 @@ nothing is compacted by itself. ``nothing_to_fold``: above the trigger, but ever
 """
 
 
-class Input(msgspec.Struct, frozen=True, gc=False):
+class PreparedInput(msgspec.Struct, frozen=True, gc=False):
     """One input of a model call.
 
     Attributes:
@@ -43,7 +53,7 @@ class Input(msgspec.Struct, frozen=True, gc=False):
     source: SourceRef | None = None
 
 
-class Section(msgspec.Struct, frozen=True):
+class ContextSection(msgspec.Struct, frozen=True):
     """Neighbouring inputs of one kind.
 
     Attributes:
@@ -57,7 +67,7 @@ class Section(msgspec.Struct, frozen=True):
     last: int | None = None
 
 
-class Observation(msgspec.Struct, frozen=True):
+class ContextObservation(msgspec.Struct, frozen=True):
     """How a request was prepared. For inspectors; it describes this preparation, not what a strategy keeps.
 
     Attributes:
@@ -82,38 +92,38 @@ class Observation(msgspec.Struct, frozen=True):
     over_window: bool
     rows: int
     covered: int
-    sections: tuple[Section, ...]
+    sections: tuple[ContextSection, ...]
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedRequest(msgspec.Struct, frozen=True):
     """A prepared request.
 
     Attributes:
         inputs: in the order in which a model gets them. observation: how they came about.
     """
 
-    inputs: tuple[Input, ...]
-    observation: Observation
+    inputs: tuple[PreparedInput, ...]
+    observation: ContextObservation
 
 
-def said(text: str, kind: InputKind, cost: int | None = None) -> Input:
+def said(text: str, kind: InputKind, cost: int | None = None) -> PreparedInput:
     """An input that says something in a user's place.
 
     Args:
         cost: tokens; ``None`` for the default estimate.
     """
     payload = orjson.dumps({"role": "user", "content": text})
-    return Input(payload, message_cost(payload) if cost is None else cost, kind)
+    return PreparedInput(payload, message_cost(payload) if cost is None else cost, kind)
 
 
-def shown(row: Row, kind: InputKind) -> Input:
+def shown(row: Row, kind: InputKind) -> PreparedInput:
     """An input that is a row."""
-    return Input(row.payload, row.tokens, kind, row.ref)
+    return PreparedInput(row.payload, row.tokens, kind, row.ref)
 
 
-def sections_of(inputs: Iterable[Input]) -> tuple[Section, ...]:
+def sections_of(inputs: Iterable[PreparedInput]) -> tuple[ContextSection, ...]:
     """The sections of a request."""
-    found: list[list[Input]] = []
+    found: list[list[PreparedInput]] = []
     for one in inputs:
         if not found or found[-1][0].kind != one.kind:
             found.append([])
@@ -121,7 +131,7 @@ def sections_of(inputs: Iterable[Input]) -> tuple[Section, ...]:
     return tuple(_section(inputs) for inputs in found)
 
 
-def _section(inputs: list[Input]) -> Section:
+def _section(inputs: list[PreparedInput]) -> ContextSection:
     seqs = [one.source.seq for one in inputs if one.source is not None]
     tokens = sum([one.tokens for one in inputs])
-    return Section(inputs[0].kind, len(inputs), tokens, min(seqs, default=None), max(seqs, default=None))
+    return ContextSection(inputs[0].kind, len(inputs), tokens, min(seqs, default=None), max(seqs, default=None))

@@ -8,14 +8,14 @@ from laser.compaction.lcm.folds import LcmFolds
 from laser.compaction.lcm.strategy import Lcm
 from laser.compaction.prior import FoldProvider
 from laser.compaction.rolling import Rolling
-from laser.compaction.strategy import Strategy
+from laser.compaction.strategy import CompactionStrategy
 from laser.errors import InvalidError, NotFoundError
 from laser.limits import MAX_ENTRY_KEY_BYTES
 
-__all__ = ["Registry"]
+__all__ = ["StrategyRegistry"]
 
 
-class Registry:
+class StrategyRegistry:
     """Strategies by name. A session has one at a time, or none.
 
     Args:
@@ -30,17 +30,18 @@ class Registry:
 
     def __init__(
         self,
-        strategies: Sequence[Strategy] | None = None,
+        strategies: Sequence[CompactionStrategy] | None = None,
         *,
         default: str | None = "rolling",
         providers: Sequence[FoldProvider] | None = None,
     ) -> None:
         chosen = (Rolling(), Lcm()) if strategies is None else tuple(strategies)
-        self._strategies: dict[str, Strategy] = {}
+        self._strategies: dict[str, CompactionStrategy] = {}
         for strategy in chosen:
-            if not isinstance(strategy, Strategy):
+            if not isinstance(strategy, CompactionStrategy):
                 raise InvalidError(
-                    f"strategies: {type(strategy).__name__} is no Strategy: it needs name, limits, project and compact",
+                    f"strategies: {type(strategy).__name__} is no CompactionStrategy: it needs name, limits, project "
+                    "and compact",
                     argument="strategies",
                 )
             name = strategy.name
@@ -61,7 +62,7 @@ class Registry:
         """The names of the strategies."""
         return tuple(self._strategies)
 
-    def get(self, name: str) -> Strategy:
+    def get(self, name: str) -> CompactionStrategy:
         """A strategy by its name.
 
         Raises:
@@ -75,4 +76,4 @@ class Registry:
             ) from None
 
     def __repr__(self) -> str:
-        return f"Registry({', '.join(self._strategies)}, default={self.default!r})"
+        return f"StrategyRegistry({', '.join(self._strategies)}, default={self.default!r})"

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from laser.compaction.assembling import assemble
-from laser.compaction.inputs import Input, said
+from laser.compaction.inputs import PreparedInput, said
 from laser.compaction.planning import plan_eviction, plan_stubs
 from laser.compaction.prior import Prior
 from laser.compaction.rows import Row
 from laser.compaction.sizes import text_cost
-from laser.compaction.strategy import CompactionLimits, View, Work
+from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork
 from laser.compaction.summarizing import Piece, piece_limit, pieces_of, split_text, summarize_all
 from laser.compaction.text import clip, neutral, user_text
 from laser.errors import CompactionError
@@ -72,10 +72,10 @@ class Rolling:
     def __init__(self, *, trigger_percent: int = 90, tail_percent: int = 25, window: int | None = None) -> None:
         self.limits = CompactionLimits(trigger_percent, tail_percent, window)
 
-    async def project(self, view: View) -> tuple[list[Input], int]:
-        """See ``Strategy.project``."""
+    async def project(self, view: CompactionView) -> tuple[list[PreparedInput], int]:
+        """See ``CompactionStrategy.project``."""
         cut = _cut(view)
-        summaries: dict[int, list[Input]] = {}
+        summaries: dict[int, list[PreparedInput]] = {}
         if cut.state is not None and cut.state.summary:
             summaries[0] = [said(_summary_text(cut.state), "summary")]
             if cut.state.recap:
@@ -92,8 +92,8 @@ class Rolling:
         stubs = () if cut.state is None else frozenset(cut.state.stubs)
         return assemble(view, covered, summaries, stubs)
 
-    async def compact(self, view: View, work: Work, *, force: bool) -> bool:
-        """See ``Strategy.compact``."""
+    async def compact(self, view: CompactionView, work: CompactionWork, *, force: bool) -> bool:
+        """See ``CompactionStrategy.compact``."""
         cut = _cut(view)
         found = _prior(view, cut)
         history, state = view.history, cut.state
@@ -135,10 +135,12 @@ class Rolling:
             )
         return await work.save(made, before=before, after=after) is not None
 
-    async def _forced_tail(self, view: View) -> int:
+    async def _forced_tail(self, view: CompactionView) -> int:
         return await _tokens(self, view) * self.limits.tail_percent // 100
 
-    async def _summarize(self, view: View, work: Work, cut: _Cut, found: Prior, rows: Sequence[Row]) -> str:
+    async def _summarize(
+        self, view: CompactionView, work: CompactionWork, cut: _Cut, found: Prior, rows: Sequence[Row]
+    ) -> str:
         limit = piece_limit(view.chunk_tokens, view.summary_tokens)
         pieces: list[tuple[int, Piece]] = []
         seqs = {row.seq for row in rows}
@@ -173,26 +175,26 @@ class Rolling:
         )
 
 
-async def _tokens(strategy: Rolling, view: View) -> int:
+async def _tokens(strategy: Rolling, view: CompactionView) -> int:
     inputs, _ = await strategy.project(view)
     return view.request.reserved + sum(one.tokens for one in (*view.request.context, *inputs))
 
 
-def _room(view: View) -> int:
+def _room(view: CompactionView) -> int:
     """Tokens that the rows that stay may cost."""
     if view.trigger is None:
         return 1 << 62
     return max(0, view.trigger - 1 - view.fixed_tokens - 2 * view.summary_tokens)
 
 
-def _prior(view: View, cut: _Cut) -> Prior:
+def _prior(view: CompactionView, cut: _Cut) -> Prior:
     if not view.has_prior:
         return Prior((), ())
     left = [row for place, row in enumerate(view.history.rows) if not cut.covered[place] and not row.pinned]
     return view.prior(left)
 
 
-def _cut(view: View) -> _Cut:
+def _cut(view: CompactionView) -> _Cut:
     """The newest state laid over the transcript; none where it does not fit."""
     rows = view.history.rows
     nothing = _Cut(None, 0, bytes(len(rows)))
@@ -217,7 +219,7 @@ def _cut(view: View) -> _Cut:
     return _Cut(state, boundary, covered)
 
 
-def _boundary(view: View, state: RollingState) -> int | None:
+def _boundary(view: CompactionView, state: RollingState) -> int | None:
     """The place of the cut: before the user's message after those that were counted; ``None`` when it is another
     transcript."""
     history = view.history
@@ -242,7 +244,7 @@ def _boundary(view: View, state: RollingState) -> int | None:
 
 
 def _state(
-    view: View, evicted: Sequence[int], boundary: int, cut: _Cut, summary: str, stubs: tuple[int, ...]
+    view: CompactionView, evicted: Sequence[int], boundary: int, cut: _Cut, summary: str, stubs: tuple[int, ...]
 ) -> RollingState:
     history, rows = view.history, view.history.rows
     folded = bytearray(cut.covered)

@@ -34,12 +34,13 @@ class CompactionStep(msgspec.Struct, frozen=True):
     Attributes:
         at_micros: the broker's time. strategy: whose; ``None`` for a switch to none.
         kind: ``switched``, ``saved``, ``stale`` for a record that came too late, ``summary`` and ``stalled`` for what
-            failed. before, after: tokens of the request, 0 where nobody measured. reason: of a failure.
+            failed, ``left`` for what did not become small enough.
+        before, after: tokens of the request, 0 where nobody measured. reason: of a failure.
     """
 
     at_micros: int
     strategy: str | None
-    kind: Literal["switched", "saved", "stale", "summary", "stalled"]
+    kind: Literal["switched", "saved", "stale", "summary", "stalled", "left"]
     before: int = 0
     after: int = 0
     reason: str = ""

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 
 from laser.compaction.events import Saved
-from laser.compaction.inputs import Input
+from laser.compaction.inputs import PreparedInput
 from laser.compaction.prior import FoldProvider, Prior, prior
 from laser.compaction.rows import Row, tokens_of
 from laser.compaction.sizes import Estimator
@@ -17,7 +17,15 @@ from laser.compaction.transcript import History
 from laser.errors import BudgetError, InvalidError
 from laser.ports.summarizer import Summary, SummaryRequest
 
-__all__ = ["CompactionLimits", "CompactionProgress", "Request", "Strategy", "View", "Work", "check_tokens"]
+__all__ = [
+    "CompactionLimits",
+    "CompactionProgress",
+    "Request",
+    "CompactionStrategy",
+    "CompactionView",
+    "CompactionWork",
+    "check_tokens",
+]
 
 _CHUNK_TOKENS: Final = 32_000
 _SUMMARY_TOKENS: Final = 2_000
@@ -78,12 +86,12 @@ class Request(msgspec.Struct, frozen=True):
 
     window: int | None = None
     reserved: int = 0
-    context: tuple[Input, ...] = ()
+    context: tuple[PreparedInput, ...] = ()
     images: bool | None = None
     provider: str | None = None
 
 
-class View:
+class CompactionView:
     """A session at some moment, as a strategy sees it. Not to be changed.
 
     Attributes:
@@ -95,7 +103,7 @@ class View:
     def __init__(
         self,
         session: str,
-        strategy: Strategy,
+        strategy: CompactionStrategy,
         history: History,
         records: Callable[[str], Sequence[Saved]],
         request: Request,
@@ -146,7 +154,7 @@ class View:
         """What other strategies stored of a history, and the rest of it."""
         return prior(self._providers, self.strategy, self, history)
 
-    def with_state(self, state: msgspec.Raw) -> View:
+    def with_state(self, state: msgspec.Raw) -> CompactionView:
         """This view as it would be with one more state saved."""
         record = Saved("candidate", self.strategy, None, state)
 
@@ -154,7 +162,7 @@ class View:
             saved = self._records(name)
             return [*saved, record] if name == self.strategy else saved
 
-        return View(
+        return CompactionView(
             self.session,
             self._owner,
             self.history,
@@ -206,7 +214,7 @@ class View:
         return _CHUNK_TOKENS if self.window is None else max(4 * _LEAST_SUMMARY, self.window // 2)
 
 
-class Work(Protocol):
+class CompactionWork(Protocol):
     """What a strategy may do while it compacts."""
 
     async def ask(self, request: SummaryRequest) -> Summary:
@@ -217,7 +225,7 @@ class Work(Protocol):
         """
         ...
 
-    async def save(self, state: object, *, before: int = 0, after: int = 0) -> View | None:
+    async def save(self, state: object, *, before: int = 0, after: int = 0) -> CompactionView | None:
         """Writes a state of the strategy to the log.
 
         Args:
@@ -234,7 +242,7 @@ class Work(Protocol):
 
 
 @runtime_checkable
-class Strategy(Protocol):
+class CompactionStrategy(Protocol):
     """Decides what a request shows of a long session.
 
     A strategy keeps nothing of a session in itself: what it saves is on the log. So one object serves all sessions.
@@ -250,14 +258,14 @@ class Strategy(Protocol):
         """When it compacts, and what it leaves."""
         ...
 
-    async def project(self, view: View) -> tuple[list[Input], int]:
+    async def project(self, view: CompactionView) -> tuple[list[PreparedInput], int]:
         """What the request shows now, after the caller's context, and how many rows summaries stand for.
 
         The same view gives the same bytes. No row is shown twice, or shown and summarised; none is in neither.
         """
         ...
 
-    async def compact(self, view: View, work: Work, *, force: bool) -> bool:
+    async def compact(self, view: CompactionView, work: CompactionWork, *, force: bool) -> bool:
         """Summarises, and saves, so that the next ``project`` is smaller.
 
         Args:

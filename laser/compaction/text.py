@@ -15,7 +15,10 @@ from laser.compaction.images import part_facts
 __all__ = ["clip", "neutral", "payload_text", "user_text"]
 
 # A data URI in plain text, or in a field that is not known to hold an image.
-_DATA: Final = re.compile(r"data:[\w.+/-]{0,100};base64,[A-Za-z0-9+/=\s_-]{64,}")
+_DATA: Final = re.compile(
+    r"data:[\w.+/-]{0,100};base64,[A-Za-z0-9+/_-]{48,}={0,2}"
+    r"(?:\r?\n[A-Za-z0-9+/_-]{40,}={0,2})*(?:\r?\n[A-Za-z0-9+/_-]+={1,2})?"
+)
 _LEFT_OUT: Final = " [… {count:,} characters left out …] "
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Tool"]
+__all__ = ["RecoveryTool"]
 
 
-class Tool(msgspec.Struct, frozen=True):
+class RecoveryTool(msgspec.Struct, frozen=True):
     """A read-only tool.
 
     Attributes:

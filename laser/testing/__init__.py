@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from laser.testing.catalog_suite import CatalogConformance
+    from laser.testing.compaction_suite import CompactionConformance
     from laser.testing.kv_suite import KeyValueConformance
     from laser.testing.log_suite import LogConformance
     from laser.testing.objects_suite import ObjectsConformance
 
-__all__ = ["CatalogConformance", "KeyValueConformance", "LogConformance", "ObjectsConformance"]
+__all__ = ["CatalogConformance", "CompactionConformance", "KeyValueConformance", "LogConformance", "ObjectsConformance"]
 
 
 def __getattr__(name: str) -> Any:

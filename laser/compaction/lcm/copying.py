@@ -10,7 +10,7 @@ from laser.compaction.events import Saved
 from laser.compaction.lcm.nodes import LCM, LcmState, Node, read_tree
 from laser.compaction.saved import SavedState
 from laser.compaction.sizes import message_cost
-from laser.compaction.transcript import Transcript
+from laser.compaction.transcript import History, Transcript
 from laser.context.connection import Connection
 from laser.model.ids import new_conversation_id, parse_conversation_id
 
@@ -18,7 +18,7 @@ __all__ = ["copy_nodes"]
 
 
 async def copy_nodes(
-    laser: Connection, parent: str, child: str, mapping: Mapping[int, int], *, agent: str | None = None
+    laser: Connection, parent: str, child: str, mapping: Mapping[int, int] | None = None, *, agent: str | None = None
 ) -> int:
     """Copies the nodes whose whole source a fork has, with the links between them, under numbers of their own.
 
@@ -27,7 +27,8 @@ async def copy_nodes(
 
     Args:
         parent, child: the sessions. mapping: from the place of a row in the parent to its place in the child,
-            ``SourceRef.seq``, for every row that was copied.
+            ``SourceRef.seq``, for every row that was copied. ``None``: the child's rows are compared with the parent's,
+            from the first on, for as long as they are the same.
 
     Returns:
         How many nodes were copied.
@@ -41,6 +42,8 @@ async def copy_nodes(
     if target.records(LCM):
         return 0
     history = rows.history
+    if mapping is None:
+        mapping = await _same_rows(laser, history, child)
     states = [record.state for record in source.records(LCM)]
     tree = read_tree(states, history, history.floor, {})
     numbers: dict[int, int] = {}
@@ -56,6 +59,17 @@ async def copy_nodes(
         numbers[number] = node.number
         base = record
     return len(numbers)
+
+
+async def _same_rows(laser: Connection, parent: History, child: str) -> dict[int, int]:
+    copies = Transcript(laser, parse_conversation_id(child), message_cost)
+    await copies.catch_up()
+    found: dict[int, int] = {}
+    for row, copied in zip(parent.rows, copies.history.rows, strict=False):
+        if row.payload != copied.payload:
+            break
+        found[row.seq] = copied.seq
+    return found
 
 
 def _moved(node: Node, numbers: Mapping[int, int], mapping: Mapping[int, int], seqs: list[int]) -> Node | None:

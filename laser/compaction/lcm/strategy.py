@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 
 from laser.compaction.assembling import assemble
-from laser.compaction.inputs import Input, said
+from laser.compaction.inputs import PreparedInput, said
 from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, read_tree, rows_digest, spans_of
 from laser.compaction.planning import plan_eviction, plan_stubs
 from laser.compaction.rows import Row, tokens_of
 from laser.compaction.sizes import text_cost
-from laser.compaction.strategy import CompactionLimits, View, Work
+from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork
 from laser.compaction.summarizing import OversizedSummaryError, Piece, piece_limit, pieces_of, split_text, summarize_all
 from laser.errors import CompactionError
 from laser.ports.summarizer import SummaryKind
@@ -42,16 +42,16 @@ class Lcm:
     def __init__(self, *, trigger_percent: int = 90, tail_percent: int = 25, window: int | None = None) -> None:
         self.limits = CompactionLimits(trigger_percent, tail_percent, window)
 
-    async def project(self, view: View) -> tuple[list[Input], int]:
-        """See ``Strategy.project``."""
+    async def project(self, view: CompactionView) -> tuple[list[PreparedInput], int]:
+        """See ``CompactionStrategy.project``."""
         tree = _tree(view)
-        summaries: dict[int, list[Input]] = {}
+        summaries: dict[int, list[PreparedInput]] = {}
         for node in tree.tops():
             summaries.setdefault(view.history.place(node.first), []).append(said(node_text(node), "summary"))
         return assemble(view, _covered(view, tree), summaries, frozenset(tree.stubs))
 
-    async def compact(self, view: View, work: Work, *, force: bool) -> bool:
-        """See ``Strategy.compact``."""
+    async def compact(self, view: CompactionView, work: CompactionWork, *, force: bool) -> bool:
+        """See ``CompactionStrategy.compact``."""
         before = await self._tokens(view)
         tail_tokens = view.tail_tokens
         if force:
@@ -91,12 +91,17 @@ class Lcm:
             saved = await work.save(LcmState(stubs=stubs)) is not None or saved
         return saved
 
-    async def _tokens(self, view: View) -> int:
+    async def _tokens(self, view: CompactionView) -> int:
         inputs, _ = await self.project(view)
         return view.request.reserved + sum(one.tokens for one in (*view.request.context, *inputs))
 
     async def _leaf(
-        self, view: View, work: Work, tree: Tree, spans: tuple[tuple[int, int], ...], rows: Sequence[Row]
+        self,
+        view: CompactionView,
+        work: CompactionWork,
+        tree: Tree,
+        spans: tuple[tuple[int, int], ...],
+        rows: Sequence[Row],
     ) -> Node | None:
         tokens = tokens_of(rows)
         node = Node(tree.next, 0, spans, len(rows), tokens, "", digest=rows_digest(rows))
@@ -112,7 +117,7 @@ class Lcm:
                 return made
         return pointer
 
-    async def _parent(self, view: View, work: Work, tree: Tree, group: Sequence[Node]) -> Node:
+    async def _parent(self, view: CompactionView, work: CompactionWork, tree: Tree, group: Sequence[Node]) -> Node:
         tokens = sum(said(node_text(node), "summary").tokens for node in group)
         node = Node(
             tree.next,
@@ -135,7 +140,9 @@ class Lcm:
                 return made
         return msgspec.structs.replace(node, text=_pointer_text(node), pointer=True)
 
-    async def _ask(self, work: Work, kind: SummaryKind, pieces: Iterator[Piece], limit: int, view: View) -> str | None:
+    async def _ask(
+        self, work: CompactionWork, kind: SummaryKind, pieces: Iterator[Piece], limit: int, view: CompactionView
+    ) -> str | None:
         try:
             return await summarize_all(
                 work.ask,
@@ -162,11 +169,11 @@ def _pointer_text(node: Node) -> str:
     return f"Not summarised, {node.tokens} tokens long. lcm_expand reads it."
 
 
-def _tree(view: View) -> Tree:
+def _tree(view: CompactionView) -> Tree:
     return read_tree(view.saved(LCM), view, view.history.floor, view.memo)
 
 
-def _covered(view: View, tree: Tree) -> bytearray:
+def _covered(view: CompactionView, tree: Tree) -> bytearray:
     rows = view.history.rows
     covered = bytearray(len(rows))
     for node in tree.leaves():
@@ -180,7 +187,7 @@ def _covered(view: View, tree: Tree) -> bytearray:
 
 
 def _chunks(
-    view: View, evicted: Sequence[int], covered: Sequence[int]
+    view: CompactionView, evicted: Sequence[int], covered: Sequence[int]
 ) -> list[tuple[tuple[tuple[int, int], ...], list[Row]]]:
     """Units to summarise together: their spans and rows. Partners are in one chunk."""
     history = view.history
@@ -197,7 +204,8 @@ def _chunks(
         last = max(last, unit.last)
     if len(groups) > 1 and spent < target // 4:
         # A stretch too short for a summary of its own goes with the one before.
-        groups[-2] += groups.pop()
+        short = groups.pop()
+        groups[-1] += short
     found: list[tuple[tuple[tuple[int, int], ...], list[Row]]] = []
     for group in groups:
         runs: list[tuple[int, int]] = []
@@ -216,7 +224,7 @@ def _chunks(
     return found
 
 
-def _to_condense(view: View, tree: Tree) -> list[Node] | None:
+def _to_condense(view: CompactionView, tree: Tree) -> list[Node] | None:
     """The next nodes to summarise together: the oldest neighbours of the lowest level, once all cost too much."""
     tops = tree.tops()
     budget = view.summary_tokens if view.window is None else max(4 * _LEAST_SUMMARY, view.window // 8)
@@ -229,7 +237,7 @@ def _to_condense(view: View, tree: Tree) -> list[Node] | None:
     return tops[:_FANOUT]
 
 
-def _room(view: View, tree: Tree) -> int:
+def _room(view: CompactionView, tree: Tree) -> int:
     """Tokens that the rows that stay may cost."""
     if view.trigger is None:
         return 1 << 62

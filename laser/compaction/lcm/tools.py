@@ -18,7 +18,7 @@ from laser.compaction.lcm.nodes import Node, Tree, read_tree
 from laser.compaction.lcm.searching import TextIndex, excerpt
 from laser.compaction.rows import Row
 from laser.compaction.text import payload_text
-from laser.compaction.tools import Tool
+from laser.compaction.tools import RecoveryTool
 from laser.compaction.transcript import History
 from laser.errors import InvalidError, LimitError, NotFoundError
 from laser.limits import MAX_LCM_PAGE, MAX_LCM_PAGE_BYTES, MAX_LCM_QUERY_BYTES
@@ -198,7 +198,7 @@ class LcmTools:
                     return TextPage(tuple(rows), f"row:{row.seq}+{end}")
         return TextPage(tuple(rows), None)
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[RecoveryTool, ...]:
         """The four as tools for a model."""
         whole, text = {"type": "integer", "minimum": 0}, {"type": "string"}
         return (
@@ -318,7 +318,7 @@ def _tool(
     properties: Mapping[str, Any],
     required: Sequence[str],
     run: Callable[..., Awaitable[msgspec.Struct]],
-) -> Tool:
+) -> RecoveryTool:
     async def call(arguments: Mapping[str, Any]) -> str:
         # A model's arguments are data: what does not fit is told to it, and nothing else is passed on.
         unknown = [key for key in arguments if key not in properties]
@@ -332,7 +332,7 @@ def _tool(
             return _answer({"error": str(error)})
 
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    return Tool(name, description, schema, call)
+    return RecoveryTool(name, description, schema, call)
 
 
 def _answer(value: object) -> str:

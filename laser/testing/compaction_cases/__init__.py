@@ -1,0 +1,1 @@
+"""The cases of ``CompactionConformance``, by theme."""

@@ -1,0 +1,18 @@
+"""The shipped suite, over the strategies that laser brings."""
+
+from __future__ import annotations
+
+from laser.compaction.lcm.strategy import Lcm
+from laser.compaction.rolling import Rolling
+from laser.compaction.strategy import CompactionStrategy
+from laser.testing import CompactionConformance
+
+
+class TestRolling(CompactionConformance):
+    def make_strategy(self, *, trigger_percent: int = 90, tail_percent: int = 25) -> CompactionStrategy:
+        return Rolling(trigger_percent=trigger_percent, tail_percent=tail_percent)
+
+
+class TestLcm(CompactionConformance):
+    def make_strategy(self, *, trigger_percent: int = 90, tail_percent: int = 25) -> CompactionStrategy:
+        return Lcm(trigger_percent=trigger_percent, tail_percent=tail_percent)
