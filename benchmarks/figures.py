@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "FTS", "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SEARCH",
+    "FTS", "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "NEWEST_FIRST", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SEARCH",
     "SEMANTIC", "SMALLEST",
     "Figure", "Line", "Ratio", "Result", "make_line",
 ]  # fmt: skip
@@ -24,6 +24,7 @@ SDK_SINGLY: Final = "laser-sdk, one by one"
 RAW: Final = "apache-iggy"
 OPENAI: Final = "openai-agents"
 LANGGRAPH: Final = "langgraph"
+NEWEST_FIRST: Final = "newest first"
 SMALLEST: Final = "smallest log"
 FTS: Final = "plain FTS5"
 SEARCH: Final = "laser, keywords alone"

@@ -100,6 +100,10 @@ TARGETS: Final = (
     Target("recall.halves", "process", "least", 1, "hybrid recall beside its better half, where it is the least",
            "", {"first": 5}),
     Target("recall.halves", "process", "least", 1, "the same in the first 10", "", {"first": 10}),
+    # Prompts.
+    Target("facts.kept", "process", "least", 97, "values of tool calls still in a history of 2,000 tokens", "",
+           {"tokens": 2_000}),
+    Target("prompts.build", "process", "median", 5, "a prompt of 12 providers and 200 messages, without I/O"),
     # Of the process.
     Target("import.laser", "process", "median", 80, "`import laser`"),
     Target("loop.fetch", "embedded", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),

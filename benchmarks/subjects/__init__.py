@@ -12,6 +12,7 @@ from benchmarks.subjects import (
     chats,
     conversations,
     durability,
+    facts,
     fetch,
     folds,
     imports,
@@ -19,6 +20,7 @@ from benchmarks.subjects import (
     memory,
     memory_view,
     port,
+    prompts,
     recall,
     scale,
     snapshots,
@@ -42,4 +44,6 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "memory": memory.run,
     "memory_view": memory_view.run,
     "recall": recall.run,
+    "prompts": prompts.run,
+    "facts": facts.run,
 }
