@@ -59,7 +59,7 @@ async def _facts(view: Any) -> list[Any]:
     ]
 
 
-@examples(60)
+@examples(100)
 @given(changes(), st.integers(0, 2**32), st.tuples(st.integers(0, 8), st.integers(0, 8)))
 def test_order_does_not_matter_and_retention_leaves_what_a_fresh_fold_finds(
     records: list[MemoryChange], seed: int, firsts: tuple[int, int]
@@ -206,6 +206,38 @@ async def test_what_retention_takes_counts_no_more(view: Any) -> None:
         assert [(one.item.body, one.item.owner.conversation, one.weight) for one in found] == expected
         items = await fold.recall(everybody, None, 9, NOW, by_feedback=False)
         assert [(one.body, one.conversation, one.weight) for one in items] == expected
+
+
+async def test_forgets_that_are_gone(view: Any) -> None:
+    """Only what they hid elsewhere can come back, and only then all is folded anew."""
+    elsewhere = msgspec.structs.replace(_item(5, 0), partition=1)
+    summary = msgspec.structs.replace(_item(6, 1, sources=(ulid_text(4),)), partition=1)
+    records = [
+        _item(1, 0),
+        Forgotten(ulid_text(1), None, OWNER, 1, 0, 1),
+        Forgotten(ulid_text(2), None, OWNER, 1, 0, 2),
+        Forgotten(ulid_text(4), None, OWNER, 1, 0, 3, pruned=True),
+        Forgotten(elsewhere.id, C1, OWNER, 1, 0, 4),
+        Forgotten(ulid_text(4), None, OWNER, 1, 0, 5),
+        elsewhere,
+        summary,
+    ]
+    assert await view.apply(records, firsts={}, expect=None, position="1")
+    assert await view.recent(OWNER, 9, NOW) == []
+    assert await view.apply([], firsts={0: 4}, expect="1", position="2")
+    with pytest.raises(StaleCheckpointError):
+        await view.apply([], firsts={0: 5}, expect="2", position="3")
+    await view.clear(expect="2")
+    assert await view.apply([records[5], elsewhere, summary], firsts={0: 5}, expect=None, position="3")
+    assert [one.item.id for one in await view.recent(OWNER, 9, NOW)] == [elsewhere.id]
+    with pytest.raises(StaleCheckpointError):
+        await view.apply([], firsts={0: 6}, expect="3", position="4")
+    # An item that comes after its forget stays longer than that.
+    await view.clear(expect="3")
+    later = [Forgotten(ulid_text(1), None, OWNER, 1, 0, 6), _item(1, 7)]
+    assert await view.apply(later, firsts={}, expect=None, position="5")
+    with pytest.raises(StaleCheckpointError):
+        await view.apply([], firsts={0: 7}, expect="5", position="6")
 
 
 async def test_names_are_gone_with_what_they_named(view: Any) -> None:

@@ -75,6 +75,7 @@ def _run_view(test: Callable[..., Any]) -> Callable[[], object]:
 
 SUMS = _run_view(test_folding.test_feedback_is_summed_exactly)
 RETENTION = _run_view(test_folding.test_what_retention_takes_counts_no_more)
+GONE = _run_view(test_folding.test_forgets_that_are_gone)
 SUMMARY = _run(test_forgetting.test_a_summary_goes_with_what_it_was_made_of)
 ONE = _run(test_forgetting.test_in_one_conversation)
 CELLS = _run(test_scopes.test_cells_of_facts)
@@ -102,12 +103,21 @@ PLANTS = {
     ),
     "feedback is added up as it comes": Plant(memory_writing, "math.fsum(weights)", "sum(weights)", SUMS),
     "a summary outlives its sources": Plant(memory_writing, "if not change.pruned:", "if False:", SUMMARY),
-    "pruning a message takes its summary": Plant(memory_writing, " AND NOT pruned", "", SUMMARY),
+    "pruning a message takes its summary": Plant(memory_writing, "target = ? AND NOT pruned", "target = ?", SUMMARY),
     "what retention took is not settled": Plant(
         memory_writing, "        self._touch((ns, item_id))\n", "        pass\n", RETENTION
     ),
     "retention leaves feedback": Plant(
         memory_writing, '("DELETE FROM memory_feedback WHERE place = ? AND part', '("SELECT ?, ?, ? --', RETENTION
+    ),
+    "retention of a forget goes unseen": Plant(
+        memory_writing, "SET hides = 1 WHERE ns = ? AND target", "SET hides = 0 WHERE ns = ? AND target", GONE
+    ),
+    "retention of a summary's forget goes unseen": Plant(
+        memory_writing, "SET hides = 1 WHERE ns = ? AND NOT", "SET hides = 0 WHERE ns = ? AND NOT", GONE
+    ),
+    "every forget that goes folds anew": Plant(
+        memory_writing, "if not any(where == part and at > off", "if not any(False and at > off", GONE
     ),
     "a replaced value is shown": Plant(memory_writing, "_REPLACED if (user, app) in seen else _FIRST", "_FIRST", FACTS),
     "an item that goes stays in the index": Plant(
@@ -172,6 +182,8 @@ def test_a_planted_bug_is_seen(plant: Plant) -> None:
         plant.seen_by()
 
 
-@pytest.mark.parametrize("seen_by", [SUMS, RETENTION, SUMMARY, ONE, ROUND_TRIP, CELLS, CLEAR, WRITES, READS, FACTS])
+@pytest.mark.parametrize(
+    "seen_by", [SUMS, RETENTION, GONE, SUMMARY, ONE, ROUND_TRIP, CELLS, CLEAR, WRITES, READS, FACTS]
+)
 def test_nothing_is_seen_without_one(seen_by: Callable[[], object]) -> None:
     seen_by()

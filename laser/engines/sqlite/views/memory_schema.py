@@ -69,6 +69,7 @@ CREATE TABLE memory_tombs (
     target TEXT NOT NULL,
     within INTEGER,
     pruned INTEGER NOT NULL,
+    hides INTEGER NOT NULL, -- something that retention may leave longer than this record
     PRIMARY KEY (place, part, off)
 ) WITHOUT ROWID;
 CREATE INDEX memory_tombs_target ON memory_tombs (ns, target);

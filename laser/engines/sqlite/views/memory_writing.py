@@ -135,7 +135,7 @@ class Writing:
         names = self._names
         ns, within = names.make(NS, change.owner.namespace), names.find(CONV, change.within)
         row = (names.place, change.partition, change.offset, ns, change.target, within, change.pruned)
-        self._db.execute("INSERT OR REPLACE INTO memory_tombs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._db.execute("INSERT OR REPLACE INTO memory_tombs VALUES (?, ?, ?, ?, ?, ?, ?, 0)", row)
         self._touch((ns, change.target))
         if not change.pruned:
             summaries = self._db.execute(
@@ -163,17 +163,21 @@ class Writing:
 
     def _settle(self, key: _Key) -> None:
         db = self._db
-        tombs = {within for (within,) in db.execute("SELECT within FROM memory_tombs WHERE ns = ? AND target = ?", key)}
+        tombs = db.execute("SELECT within, part, off FROM memory_tombs WHERE ns = ? AND target = ?", key).fetchall()
         feedback = db.execute("SELECT within, weight FROM memory_feedback WHERE ns = ? AND target = ?", key).fetchall()
         rows = db.execute(
-            "SELECT row, conv, state, weight, fact_key, more FROM memory_items WHERE ns = ? AND id = ? "
+            "SELECT row, conv, state, weight, fact_key, more, part, off FROM memory_items WHERE ns = ? AND id = ? "
             "ORDER BY at, part, off", key
         ).fetchall()  # fmt: skip
         seen: set[int] = set()
-        for row, conv, state, weight, fact_key, more in rows:
+        for row, conv, state, weight, fact_key, more, part, off in rows:
             if fact_key is not None:
                 self._facts.add((key[0], fact_key, conv))
-            if None in tombs or conv in tombs or (more is not None and self._is_unwanted(key[0], more)):
+            hiding = [(where, at) for within, where, at in tombs if within in (None, conv)]
+            if hiding or (more is not None and self._is_unwanted(key[0], more)):
+                # A forget that stands behind the item in its partition is there as long as the item is.
+                if not any(where == part and at > off for where, at in hiding):
+                    self._note_hiding(key, conv, more)
                 self._show(row, state, None)
                 continue
             wanted = _COPY if conv in seen else _SHOWN if seen else _FIRST
@@ -186,6 +190,19 @@ class Writing:
             total = math.fsum(weights) if weights else None
             if total != weight:
                 db.execute("UPDATE memory_items SET weight = ? WHERE row = ?", (total, row))
+
+    def _note_hiding(self, key: _Key, conv: int, more: str | None) -> None:
+        self._db.execute(
+            "UPDATE memory_tombs SET hides = 1 WHERE ns = ? AND target = ? AND (within IS NULL OR within = ?)",
+            (*key, conv),
+        )
+        if more is not None:
+            sources = orjson.dumps(orjson.loads(more).get("sources", ())).decode()
+            self._db.execute(
+                "UPDATE memory_tombs SET hides = 1 WHERE ns = ? AND NOT pruned "
+                "AND target IN (SELECT value FROM json_each(?))",
+                (key[0], sources),
+            )
 
     def _settle_fact(self, ns: int, fact_key: str, conv: int) -> None:
         rows = self._db.execute(
@@ -241,7 +258,7 @@ def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts
     """Removes what came from records that the log does not hold any more.
 
     Raises:
-        StaleCheckpointError: a forget is gone; what it hid may be there again, so all has to be folded anew.
+        StaleCheckpointError: a forget is gone that hid what may still be there, so all has to be folded anew.
     """
     below = [(part, first) for part, first in firsts.items() if first > 0]
     if not below:
@@ -251,7 +268,7 @@ def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts
     for part, first in below:
         where = (place, part, first)
         if connection.execute(
-            "SELECT 1 FROM memory_tombs WHERE place = ? AND part = ? AND off < ? LIMIT 1", where
+            "SELECT 1 FROM memory_tombs WHERE place = ? AND part = ? AND off < ? AND hides LIMIT 1", where
         ).fetchone():
             raise StaleCheckpointError("retention took a forget", topic=topic, partition=part, expected=0, actual=first)
         gone = connection.execute(f"{_DROPPED} WHERE place = ? AND part = ? AND off < ?", where).fetchall()
@@ -262,6 +279,7 @@ def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts
         ).fetchall()
         writing.touch_many(targets)
         connection.execute("DELETE FROM memory_feedback WHERE place = ? AND part = ? AND off < ?", where)
+        connection.execute("DELETE FROM memory_tombs WHERE place = ? AND part = ? AND off < ?", where)
     writing.settle()
 
 
