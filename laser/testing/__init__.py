@@ -31,6 +31,11 @@ def __getattr__(name: str) -> Any:
         from laser.testing.log_suite import LogConformance
 
         return LogConformance
+    if name == "CompactionConformance":
+        pytest.register_assert_rewrite("laser.testing.compaction_cases", "laser.testing.compaction_checks")
+        from laser.testing.compaction_suite import CompactionConformance
+
+        return CompactionConformance
     if name == "KeyValueConformance":
         pytest.register_assert_rewrite("laser.testing.kv_cases")
         from laser.testing.kv_suite import KeyValueConformance
