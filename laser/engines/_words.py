@@ -45,6 +45,13 @@ _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\
 _WORD: Final = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _ASCII_BREAKS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
+# Where marks are that join letters; of few texts.
+_HAS_MARKS: Final = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711-\u0e00"
+    "\u0f00-\u0fff\u135d-\u135f\u1700-\u1773\u1800-\u1fff\u20d0-\u20f0\u2cef-\u2cf1\u2d7f-\u2dff\ua66f-\ufe2f"
+    "\U00010a00-\U0001efff]"
+)
+_MARKS: Final = (*range(0x300, 0xFE30), *range(0x10A00, 0x11D00), *range(0x1E000, 0x1E950))
 _LABEL: Final = re.compile(r"\s*([^\W\d_][\w.'-]{0,63}(?: [\w.'-]{1,64}){0,2}):\s+(?=\S)")
 
 
@@ -57,13 +64,27 @@ def index_words(text: str) -> list[str]:
         # Nine texts of ten: in C all the way.
         words = text.translate(_ASCII_BREAKS).lower().split()
         return list(map(_REGULAR.get, words, words))
+    plain, pattern = unicodedata.normalize("NFKC", text).lower(), _WORD
+    if not plain.isascii() and _HAS_MARKS.search(plain):
+        pattern, silent = _with_marks()
+        plain = silent.sub("", plain)
     found: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
+    for word in pattern.findall(plain):
         if _IS_UNSPACED.match(word):
             found += [word[place : place + 2] for place in range(len(word))]
         else:
             found.append(_REGULAR.get(word, word))
     return found
+
+
+@lru_cache(maxsize=1)
+def _with_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Words with the vowel signs that belong to them, and the signs that a writer may leave out: accents that stand
+    apart, vowel points of Hebrew and Arabic, joiners of Indic letters. It takes some milliseconds to put together."""
+    marks = [char for char in map(chr, _MARKS) if unicodedata.category(char) in ("Mn", "Mc")]
+    spoken = "".join(char for char in marks if not unicodedata.combining(char))
+    silent = "".join(char for char in marks if unicodedata.combining(char) and not _IS_UNSPACED.match(char))
+    return re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{spoken}])+"), re.compile(f"[{silent}]")
 
 
 def is_unspaced(word: str) -> bool:

@@ -13,7 +13,7 @@ from laser.engines.sqlite.views.memory_schema import MEMORY_SCHEMA
 __all__ = ["SqliteViews", "open_sqlite_views"]
 
 _SCHEMA: Final = (GRAPH_SCHEMA, MEMORY_SCHEMA)
-_VERSION: Final = 7
+_VERSION: Final = 8
 """Changes with every change of a table or of what is kept in it, so that files of other releases are made anew."""
 
 
