@@ -28,30 +28,6 @@ from laser.compaction.summarizers.apis import (
 )
 from laser.compaction.summarizers.extractive import ExtractiveSummarizer
 from laser.compaction.tools import RecoveryTool
-from laser.compaction.compaction import Compaction
-from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
-from laser.compaction.lcm.copying import copy_nodes
-from laser.compaction.lcm.folds import LcmFolds
-from laser.compaction.lcm.strategy import Lcm
-from laser.compaction.lcm.tools import FoldInfo, FoldPage, GrepHit, GrepPage, LcmTools, RowText, TextPage
-from laser.compaction.prior import FoldProvider, Prior, StoredFold
-from laser.compaction.registry import StrategyRegistry
-from laser.compaction.rolling import Rolling
-from laser.compaction.saved import CompactionStep
-from laser.compaction.strategy import (
-    CompactionLimits,
-    CompactionProgress,
-    CompactionStrategy,
-    CompactionView,
-    CompactionWork,
-)
-from laser.compaction.summarizers.apis import (
-    AnthropicMessagesSummarizer,
-    ChatCompletionsSummarizer,
-    OpenAIResponsesSummarizer,
-)
-from laser.compaction.summarizers.extractive import ExtractiveSummarizer
-from laser.compaction.tools import RecoveryTool
 from laser.client.directory import Directory
 from laser.content.collecting import CollectReport
 from laser.content.content import Content
@@ -113,13 +89,11 @@ from laser.model.provenance import Provenance, Usage
 from laser.model.snapshot import Folded, Snapshot, resume_offsets
 from laser.model.topics import AgentTopic, Durability, PartitionInfo, TopicInfo, TopicRetention
 from laser.model.transcript import SourceRef
-from laser.model.transcript import SourceRef
 from laser.ports.embedder import Embedder, Reranker
 from laser.ports.estimator import estimate_tokens
 from laser.ports.files import FileEntry, Files
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
-from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.session.active.active import ActiveContext
 from laser.session.active.compacting import Account, Compactor
@@ -158,7 +132,6 @@ __all__ = [
     "Add",
     "AgentTopic",
     "AnthropicMessagesSummarizer",
-    "AnthropicMessagesSummarizer",
     "AppendIndeterminateError",
     "AppendReceipt",
     "AssembledContext",
@@ -171,20 +144,11 @@ __all__ = [
     "CaughtUp",
     "Chain",
     "ChatCompletionsSummarizer",
-    "ChatCompletionsSummarizer",
     "ChatRoles",
     "Checkpoint",
     "ClosedError",
     "CodecError",
     "CollectReport",
-    "Compaction",
-    "CompactionError",
-    "CompactionLimits",
-    "CompactionProgress",
-    "CompactionStep",
-    "CompactionStrategy",
-    "CompactionView",
-    "CompactionWork",
     "Compaction",
     "CompactionError",
     "CompactionLimits",
@@ -205,10 +169,8 @@ __all__ = [
     "ContextManifest",
     "ContextMessage",
     "ContextObservation",
-    "ContextObservation",
     "ContextPolicy",
     "ContextScope",
-    "ContextSection",
     "ContextSection",
     "ConversationState",
     "DeadlineError",
@@ -221,17 +183,13 @@ __all__ = [
     "Embedder",
     "EngineInfo",
     "ExtractiveSummarizer",
-    "ExtractiveSummarizer",
     "Fact",
     "FactCell",
     "FileEntry",
     "Files",
     "FoldInfo",
     "FoldPage",
-    "FoldInfo",
-    "FoldPage",
     "FoldProgress",
-    "FoldProvider",
     "FoldProvider",
     "Folded",
     "Follow",
@@ -242,8 +200,6 @@ __all__ = [
     "GraphHit",
     "GraphPath",
     "GraphSource",
-    "GrepHit",
-    "GrepPage",
     "GrepHit",
     "GrepPage",
     "Hop",
@@ -259,9 +215,6 @@ __all__ = [
     "Lcm",
     "LcmFolds",
     "LcmTools",
-    "Lcm",
-    "LcmFolds",
-    "LcmTools",
     "LimitError",
     "Memory",
     "MemoryItem",
@@ -273,13 +226,9 @@ __all__ = [
     "Node",
     "NotFoundError",
     "OpenAIResponsesSummarizer",
-    "OpenAIResponsesSummarizer",
     "PartitionInfo",
     "PendingCompaction",
     "PendingReceipt",
-    "PreparedInput",
-    "PreparedRequest",
-    "Prior",
     "PreparedInput",
     "PreparedRequest",
     "Prior",
@@ -287,15 +236,12 @@ __all__ = [
     "ProvenanceError",
     "ProviderError",
     "RecoveryTool",
-    "RecoveryTool",
     "Remove",
     "Replace",
     "Rerank",
     "Reranker",
     "RetentionGapError",
     "RoleFilter",
-    "Rolling",
-    "RowText",
     "Rolling",
     "RowText",
     "Run",
@@ -314,17 +260,9 @@ __all__ = [
     "SnapshotBackend",
     "SnapshotStore",
     "SourceRef",
-    "SourceRef",
     "SourceReport",
     "StaleCheckpointError",
     "StorageError",
-    "StoredFold",
-    "StrategyRegistry",
-    "Summarizer",
-    "Summary",
-    "SummaryError",
-    "SummaryRequest",
-    "TextPage",
     "StoredFold",
     "StrategyRegistry",
     "Summarizer",
@@ -351,7 +289,6 @@ __all__ = [
     "compactable_tokens",
     "compaction_due",
     "context_checkpoint",
-    "copy_nodes",
     "copy_nodes",
     "decode_snapshot",
     "derive_conversation_id",

@@ -144,6 +144,8 @@ def _print(status: ls.SessionStatus, children: list[ls.SessionStatus], as_json: 
     ):
         if value is not None:
             out.print(Text(f"{name:10}{plain(value)}"))
+    if status.origin is not None:
+        out.print(f"fork of   {status.origin.session}, {status.origin.messages} messages")
     out.print(f"started   {moment_text(status.started_at_micros)}")
     if status.finished_at_micros is not None:
         out.print(f"finished  {moment_text(status.finished_at_micros)}")
@@ -157,5 +159,6 @@ def _print(status: ls.SessionStatus, children: list[ls.SessionStatus], as_json: 
 def _json(status: ls.SessionStatus) -> dict[str, Any]:
     value = msgspec.structs.asdict(status)
     # Ids of records have 128 bits, more than a number in JSON holds everywhere.
+    value["origin"] = None if status.origin is None else msgspec.to_builtins(status.origin)
     value["decided_by"] = None if status.decided_by is None else str(status.decided_by)
     return value

@@ -7,12 +7,14 @@ from typing import Final
 
 import msgspec
 
+from laser.content.content import Content
 from laser.context.connection import Connection
 from laser.context.replay import Replay
 from laser.context.resume import record_at
 from laser.context.spans import Span, look_up, spans_at, spans_full
 from laser.errors import CodecError, InvalidError, LimitError, NotFoundError, RetentionGapError
 from laser.model.checkpoint import Checkpoint
+from laser.model.content import ContentRef
 from laser.model.ids import new_record_id
 from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
@@ -25,6 +27,7 @@ from laser.session.active.events import (
     Event,
     Inherited,
     Opened,
+    content_refs,
     decode_active,
     encode_active,
 )
@@ -32,10 +35,10 @@ from laser.session.active.fold import ActiveFold
 from laser.session.gaps import check_beginning
 from laser.session.lifecycle import ForkOrigin
 from laser.wire.blocks import STRING, Header, decode_block
-from laser.wire.frames import EMPTY_FRAME, EMPTY_PAYLOAD
+from laser.wire.frames import CONTENT_FRAME, EMPTY_FRAME, EMPTY_PAYLOAD
 from laser.wire.provenance import EVERYONE, encode_provenance
 
-__all__ = ["MessageOrigin", "copy_session", "read_origin"]
+__all__ = ["MessageOrigin", "copy_session", "hold_for", "read_origin", "session_holder"]
 
 _MESSAGES: Final = AgentTopic.Sessions
 _ORIGIN_KEY: Final = b"laser.origin"
@@ -69,6 +72,7 @@ async def copy_session(
     began: int,
     *,
     partial: bool,
+    content: Content | None,
 ) -> ForkOrigin:
     """Copies a session's messages and the events of its active context, up to a moment; see ``Session.fork``."""
     cut = await _Cut.at(laser, source, at)
@@ -76,10 +80,13 @@ async def copy_session(
     fold = ActiveFold()
 
     async def copy_messages(batch: Sequence[ContextMessage]) -> None:
+        entries = [message.content for message in batch if message.content is not None]
+        await hold_for(content, target, [ref for entry in entries for ref in entry.refs])
         await copier.append(_MESSAGES, [_message_copy(message, source, target) for message in batch])
 
     async def copy_events(batch: Sequence[ContextMessage]) -> None:
         records: list[NewRecord] = []
+        await hold_for(content, target, [ref for message in batch for ref in _refs(message.payload)])
         for message in batch:
             payload = _event_copy(message, source, first=not fold.opened)
             records.append(_record(payload, _provenance(message, target), ()))
@@ -96,6 +103,11 @@ async def copy_session(
     _apply(fold, ends[-1], 0)
     assert copier.began_at_micros is not None
     return ForkOrigin(source, messages, events, fold.revision, copier.began_at_micros)
+
+
+def session_holder(session: str) -> str:
+    """The name under which a session holds content that entries of its active context refer to."""
+    return f"session:{session}"
 
 
 async def read_origin(laser: Connection, message: ContextMessage) -> MessageOrigin | None:
@@ -262,14 +274,34 @@ class _Copier:
             self.began_at_micros = record.timestamp_micros
 
 
+async def hold_for(content: Content | None, target: str, refs: list[ContentRef]) -> None:
+    """Holds for the fork what its copies are about to refer to."""
+    if not refs:
+        return
+    if content is None:
+        raise InvalidError(
+            "content: the session refers to content; give laser.content(tenant), so that the fork holds it too",
+            argument="content",
+        )
+    await content.hold(session_holder(target), refs)
+
+
+def _refs(payload: bytes) -> list[ContentRef]:
+    try:
+        return content_refs(decode_active(payload))
+    except CodecError:
+        return []
+
+
 def _message_copy(message: ContextMessage, source: str, target: str) -> NewRecord:
     place = f"{source}/{message.partition}/{message.offset}/{message.timestamp_micros}"
     provenance = _provenance(message, target)
+    frames = () if message.content is None else (CONTENT_FRAME,)
     try:
-        return _record(message.payload, provenance, (Header(_ORIGIN_KEY, STRING, place.encode()),))
+        return _record(message.payload, provenance, (*frames, Header(_ORIGIN_KEY, STRING, place.encode())))
     except LimitError:
         # Its own headers leave no room: those matter more than where it was copied from.
-        return _record(message.payload, provenance, ())
+        return _record(message.payload, provenance, frames)
 
 
 def _record(payload: bytes, provenance: Provenance, extra: tuple[Header, ...]) -> NewRecord:

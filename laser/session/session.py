@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import anyio.to_thread
 import msgspec
 
+from laser.content.content import Content
 from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
@@ -16,6 +17,7 @@ from laser.errors import ConflictError, InvalidError, NotFoundError
 from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS, DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
+from laser.model.content import ContentRef
 from laser.model.ids import new_conversation_id
 from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
@@ -31,7 +33,7 @@ from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
 from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
 from laser.session.discovery.reports import Discovery, Skill, encode_report
-from laser.session.forking import MessageOrigin, copy_session, read_origin
+from laser.session.forking import MessageOrigin, copy_session, hold_for, read_origin, session_holder
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, fold_status
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
 from laser.session.runs import RunDetail, read_run, read_runs
@@ -301,6 +303,7 @@ class Session:
         label: str | None = None,
         agent: str | None = None,
         partial: bool = False,
+        content: Content | None = None,
     ) -> Session:
         """A new session that begins with this one's past: its messages, and its active context's events.
 
@@ -315,6 +318,7 @@ class Session:
                 by the time of the first message after it. ``None``: now.
             label: for people. agent: who works on the fork.
             partial: copy the messages that are left when retention took the oldest; the context is never partial.
+            content: whose content the session refers to, where it does: the fork holds it too.
 
         Raises:
             InvalidError: a message of another conversation, a checkpoint that does not cover ``agent.sessions``.
@@ -324,12 +328,19 @@ class Session:
         if label is not None:
             check_label(label)
         target = new_conversation_id()
-        origin = await copy_session(self._laser, self.id, target, at, agent, await self._began(), partial=partial)
+        began = await self._began()
+        origin = await copy_session(self._laser, self.id, target, at, agent, began, partial=partial, content=content)
         return await self._start(target, LifecycleEvent("started", label, origin=origin), agent)
 
-    async def clone(self, *, label: str | None = None, agent: str | None = None) -> Session:
+    async def clone(
+        self, *, label: str | None = None, agent: str | None = None, content: Content | None = None
+    ) -> Session:
         """A new session that is set up like this one: its instructions, current catalogs and active skills, and nothing
-        that was said or done."""
+        that was said or done.
+
+        Args:
+            label: for people. agent: who works on it. content: as in ``fork``.
+        """
         if label is not None:
             check_label(label)
         state = await self._active.read()
@@ -338,10 +349,20 @@ class Session:
             for held in state.entries
             if held.kind in _CONFIGURATION and not held.superseded and held.run is None
         ]
-        clone = await self._start(new_conversation_id(), LifecycleEvent("started", label), agent)
+        target = new_conversation_id()
+        await hold_for(content, target, [entry.ref for entry in kept if entry.ref is not None])
+        clone = await self._start(target, LifecycleEvent("started", label), agent)
         if kept:
             await clone.active.add(0, *kept)
         return clone
+
+    async def keep(self, content: Content, *refs: ContentRef) -> None:
+        """Has the session hold content that entries of its active context refer to. Call it before they are added.
+
+        Raises:
+            NotFoundError: the tenant has no such content.
+        """
+        await content.hold(session_holder(self.id), refs)
 
     async def origin_of(self, message: ContextMessage) -> MessageOrigin | None:
         """Where a message of a fork was copied from; ``None`` for one that is its own.

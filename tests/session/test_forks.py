@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 import laser as ls
+from laser.models import ModelSelection
 from tests.session.talking import said, talk
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +164,40 @@ async def test_the_parents_retention_takes_nothing_from_a_fork(tmp_path: Path) -
             await said(session)
         assert await said(fork) == want
         assert await said(await laser.sessions().open(fork.id)) == want
+
+
+async def test_content_is_held_by_the_fork_too(tmp_path: Path) -> None:
+    async with ls.Laser.connect(f"embedded:{tmp_path / 'data'}") as laser:
+        for topic in (ls.AgentTopic.Control, SESSIONS):
+            await laser.ensure_topic(topic)
+        content = laser.content("acme", over=10)
+        session = await laser.sessions().start()
+        await session.scope().append(SESSIONS, "short")
+        await session.scope().append(SESSIONS, "a long text that is kept as content", content=content)
+        ref = await content.put("a plan of many pages", media_type="text/markdown")
+        await session.keep(content, ref)
+        await session.active.add(0, ls.NewEntry("instruction", ref=ref, key="plan"))
+        with pytest.raises(ls.InvalidError, match=r"^content: the session refers to content"):
+            await session.fork()
+        with pytest.raises(ls.InvalidError, match=r"^content: "):
+            await session.clone()
+        fork = await session.fork(content=content)
+        copies = await fork.scope().fetch(resolve=content)
+        assert [one.text for one in copies] == ["short", "a long text that is kept as content"]
+        clone = await session.clone(content=content)
+        for one in (fork, clone):
+            held = await content.held(f"session:{one.id}")
+            assert ref.digest in held
+            state = await one.active.read()
+            assert state.entries[0].entry.ref == ref
+            async with one.run([ls.NewEntry("user", b"hi")]) as run:
+                turn = await run.turn()
+                model = ModelSelection("p", "openai_responses", "m")
+                with pytest.raises(ls.UnsupportedError, match="give resolve"):
+                    await turn.request(model)
+                request = await turn.request(model, resolve=content.get)
+                assert b"a plan of many pages" in request.body
+        assert len(await content.held(f"session:{fork.id}")) == 2
 
 
 async def test_an_interrupted_fork_leaves_no_session(memory_laser: ls.Laser) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from laser.errors import CodecError
 from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS
+from laser.model.content import ContentRef
 from laser.session.active.entries import NewEntry
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Steered",
     "TurnFinished",
     "TurnStarted",
+    "content_refs",
     "decode_active",
     "encode_active",
 ]
@@ -206,3 +208,21 @@ def decode_active(payload: bytes) -> Event:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise CodecError(f"active context: {str(error)[:200]}") from error
     return event
+
+
+def content_refs(event: Event) -> list[ContentRef]:
+    """What the entries in an event refer to."""
+    entries: list[NewEntry | None] = []
+    if isinstance(event, Edited):
+        entries += [edit.entry for edit in event.edits if not isinstance(edit, Remove)]
+    elif isinstance(event, RunStarted):
+        entries += event.inputs
+    elif isinstance(event, Steered):
+        entries.append(event.entry)
+    elif isinstance(event, TurnFinished):
+        entries += event.outputs
+    elif isinstance(event, RunFinished):
+        entries.append(event.output)
+    elif isinstance(event, CompactionCommitted):
+        entries += event.entries
+    return [entry.ref for entry in entries if entry is not None and entry.ref is not None]

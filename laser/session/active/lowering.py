@@ -95,6 +95,9 @@ def usage_counts(usage: TokenUsage) -> dict[str, int]:
 def _lower(held: ContextEntry, payload: bytes, api: ApiKind) -> LoweringEntry:
     entry, name = held.entry, str(held.id)
     media_type = entry.media_type or (TEXT_TYPE if entry.ref is None else entry.ref.media_type)
+    if media_type.startswith("text/"):
+        # Markdown and the like is text to a model.
+        media_type = TEXT_TYPE
     if entry.api is not None:
         if entry.kind == "tool_result":
             return LoweringEntry("tool_result", payload, NATIVE_TYPE, _api(entry.api), name, call_id=entry.call_id)
