@@ -10,7 +10,6 @@ import laser as ls
 from laser.cli.append import append
 from laser.cli.bootstrap import bootstrap
 from laser.cli.checkpoint import checkpoint
-from laser.cli.content import contents
 from laser.cli.context import contexts
 from laser.cli.fetch import fetch
 from laser.cli.graph import graphs
@@ -49,7 +48,6 @@ app.add_typer(snapshots, name="snapshot")
 app.add_typer(sessions, name="session")
 app.add_typer(contexts, name="context")
 app.add_typer(graphs, name="graph")
-app.add_typer(contents, name="content")
 app.add_typer(memories, name="memory")
 
 
