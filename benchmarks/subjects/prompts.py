@@ -66,9 +66,12 @@ async def run(bench: Bench) -> list[Line]:
     async def without() -> int:
         return len((await build_without_io(history)).messages)
 
-    size = {"messages": _MESSAGES, "providers": _PROVIDERS}
     samples = await compare({LASER: Side(without)}, bench.size.rounds)
-    lines = [make_line("prompts.build", "a prompt, without I/O", "process", samples, **size)]
+    lines = [
+        make_line(
+            "prompts.build", "a prompt, without I/O", "process", samples, messages=_MESSAGES, providers=_PROVIDERS
+        )
+    ]
     if "embedded" in bench.engines:
         url, stream = bench.place("embedded", "prompts")
         async with ls.Laser.connect(url, stream=stream) as laser:
@@ -82,6 +85,17 @@ async def run(bench: Bench) -> list[Line]:
 
             samples = await compare({LASER: Side(going_on)}, bench.size.rounds)
             lines.append(
-                make_line("prompts.going_on", "a prompt, the conversation read before", "embedded", samples, **size)
+                make_line(
+                    "prompts.going_on",
+                    "a prompt, the conversation read before",
+                    "embedded",
+                    samples,
+                    messages=_MESSAGES,
+                    providers=_PROVIDERS,
+                )
             )
     return lines
+
+
+def _line(name: str, title: str, engine: str, samples: dict[str, list[float]]) -> Line:
+    return make_line(name, title, engine, samples, messages=_MESSAGES, providers=_PROVIDERS)
