@@ -14,7 +14,7 @@ from laser.errors import ConflictError, InvalidError, LaserError
 __all__ = ["CollectReport", "collect"]
 
 _LEASE: Final = "content-collector"
-_LEASE_SECONDS: Final = 60.0
+_LEASE_SECONDS = 30.0
 _PAGE: Final = 500
 
 

@@ -17,7 +17,7 @@ from laser.ports.catalog import Blob
 __all__ = ["find", "read_range", "read_whole", "stream_range", "unknown"]
 
 _WHOLE_BYTES: Final = 64 << 20
-_READ_PARTS: Final = 8
+_READ_PARTS: Final = 4
 
 
 async def find(store: ContentStore, tenant: str, digest: str) -> Blob:

@@ -1,4 +1,4 @@
-"""Writing processes for a check: started, killed, and what they said turned into a history."""
+"""Processes for a check: started, killed, and what writers said turned into a history."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ from laser.testing.history import Operation
 from tests.commands import ROOT, environment
 
 
-class Writers:
-    """Writing processes on one log. Enter it with ``with``; at the end none of them is left.
+class Processes:
+    """Working processes. Enter it with ``with``; at the end none of them is left.
+
+    Args:
+        command: the module that imports, and forks a process for each line on stdin, and its arguments.
+        counted: the first word of the lines that ``wait_for`` counts.
 
     Attributes:
-        failures: appends that failed definitely, with the error.
+        lines: what the processes said. living: process ids by name.
     """
 
-    def __init__(self, url: str, stream: str, tasks: int, durability: str = "process") -> None:
-        self._command = [sys.executable, "-m", "tests.survive.writer", url, stream, str(tasks), durability]
-        self._lines: list[list[Any]] = []
+    def __init__(self, command: list[str], counted: str = "did") -> None:
+        self._command = [sys.executable, "-m", *command]
+        self.lines: list[list[Any]] = []
+        self._counted = counted
         self._done = 0
         self._heard = threading.Condition()
         self.living: dict[str, int] = {}
         self._started = 0
-        self.failures: list[str] = []
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -53,11 +57,6 @@ class Writers:
         self._thread.join(30)
         self._process.stdout.close()
 
-    @property
-    def acknowledged(self) -> int:
-        """Appends that were acknowledged so far."""
-        return self._done
-
     def start(self, seconds: float = 30.0) -> str:
         """Starts a process, waits until it is there, and returns its name."""
         name = f"w{self._started}"
@@ -69,17 +68,17 @@ class Writers:
         with self._heard:
             while name not in self.living:
                 if not self._heard.wait(deadline - time.monotonic()):
-                    raise RuntimeError(f"writer {name} did not start in {seconds} s")
+                    raise RuntimeError(f"process {name} did not start in {seconds} s")
         return name
 
     def wait_for(self, more: int, seconds: float = 60.0) -> None:
-        """Waits until so many more appends were acknowledged."""
+        """Waits until so many more of the counted lines were said."""
         deadline = time.monotonic() + seconds
         with self._heard:
             wanted = self._done + more
             while self._done < wanted:
                 if not self._heard.wait(max(0.0, deadline - time.monotonic())):
-                    raise RuntimeError(f"the writers did not append {more} records in {seconds} s")
+                    raise RuntimeError(f"the processes did not do {more} more steps in {seconds} s")
 
     def kill(self, name: str) -> None:
         """Kills a process with SIGKILL."""
@@ -90,12 +89,6 @@ class Writers:
         for pid in self.living.values():
             os.kill(pid, signal.SIGSTOP)
 
-    def operations(self) -> list[Operation]:
-        """What was done, after the end. An append without an answer stays pending."""
-        operations = as_operations(self._lines)
-        self.failures += (line[3] for line in self._lines if line[0] == "failed")
-        return operations
-
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for text in self._process.stdout:
@@ -104,8 +97,8 @@ class Writers:
                 if line[0] == "pid":
                     self.living[line[1]] = line[2]
                 else:
-                    self._lines.append(line)
-                    self._done += line[0] == "done"
+                    self.lines.append(line)
+                    self._done += line[0] == self._counted
                 self._heard.notify_all()
 
 
@@ -122,3 +115,26 @@ def as_operations(lines: Iterable[list[Any]]) -> list[Operation]:
             case ["failed", _, value, _]:
                 found[value].outcome = "failed"
     return list(found.values())
+
+
+class Writers(Processes):
+    """Writing processes on one log.
+
+    Attributes:
+        failures: appends that failed definitely, with the error.
+    """
+
+    def __init__(self, url: str, stream: str, tasks: int, durability: str = "process") -> None:
+        super().__init__(["tests.survive.writer", url, stream, str(tasks), durability], "done")
+        self.failures: list[str] = []
+
+    @property
+    def acknowledged(self) -> int:
+        """Appends that were acknowledged so far."""
+        return self._done
+
+    def operations(self) -> list[Operation]:
+        """What was done, after the end. An append without an answer stays pending."""
+        operations = as_operations(self.lines)
+        self.failures += (line[3] for line in self.lines if line[0] == "failed")
+        return operations

@@ -16,6 +16,7 @@ __all__ = ["ORDER", "load", "run_check"]
 
 ORDER = (
     "embedded_kills",
+    "content_kills",
     "power_cut",
     "disk_full",
     "descriptors",

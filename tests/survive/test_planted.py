@@ -42,6 +42,23 @@ PLANTS = {
         '            db.execute("COMMIT")\n',
         "NOT KEPT: acknowledged but lost",
     ),
+    "collected without a look at the holders": Plant(
+        "content_kills",
+        "engines/sqlite/content_rows.py",
+        "        and connection.execute(_HELD, (number,)).fetchone() is None\n",
+        "",
+        "NOT KEPT: held but lost",
+    ),
+    "an upload that nobody knows of": Plant(
+        "content_kills",
+        "content/writing.py",
+        "    await catalog.begin_upload(key)\n    try:\n        async with aclosing(source.chunks(hasher)) as chunks:\n"
+        "            await objects.put(key, chunks)\n",
+        "    try:\n        async with aclosing(source.chunks(hasher)) as chunks:\n"
+        "            await objects.put(key, chunks)\n        await catalog.begin_upload(key)\n"
+        "        await anyio.sleep(0.01)\n",
+        "NOT KEPT: objects left over",
+    ),
     "power does not wait for the disk": Plant(
         "power_cut",
         "engines/sqlite/checkpoints.py",

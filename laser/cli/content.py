@@ -1,0 +1,218 @@
+"""``laser content``: bytes by their hash, on the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+import typer
+from anyio import to_thread
+
+import laser as ls
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.output import console, moment_text, plain, print_json
+from laser.cli.running import run
+from laser.limits import CONTENT_GRACE_SECONDS
+
+__all__ = ["Catalog", "Objects", "Tenant", "contents"]
+
+contents = typer.Typer(help="Keep and read bytes by their hash.", no_args_is_help=True, rich_markup_mode=None)
+
+_CHUNK_BYTES: Final = 1 << 20
+
+Tenant = Annotated[str, typer.Option("--tenant", help="Whose content it is.", show_default=False)]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        envvar="LASER_CATALOG",
+        help="Where the content catalog is: embedded:DIRECTORY or postgresql://HOST/DATABASE. Default: beside the log.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+Objects = Annotated[
+    str | None,
+    typer.Option(
+        "--objects",
+        envvar="LASER_OBJECTS",
+        help="Where large content is: embedded:DIRECTORY or s3://BUCKET. Default: beside the catalog.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+Digest = Annotated[
+    str, typer.Argument(metavar="DIGEST", help="SHA-256 of the content, 64 hexadecimal digits.", show_default=False)
+]
+
+
+@contents.command("put")
+def put(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or '-' for stdin.", show_default=False)],
+    tenant: Tenant,
+    media_type: Annotated[
+        str | None, typer.Option("--media-type", help="Such as image/png; shown again, not kept.", show_default=False)
+    ] = None,
+    holder: Annotated[
+        str | None,
+        typer.Option("--hold", metavar="HOLDER", help="Keep it until this holder lets go.", show_default=False),
+    ] = None,
+    url: Url = None,
+    stream: Stream = None,
+    catalog: Catalog = None,
+    objects: Objects = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Put a file and print its hash. Content that nothing holds goes after seven days."""
+
+    async def work() -> None:
+        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
+            content = laser.content(tenant)
+            if file == "-":
+                async with aclosing(_stdin()) as data:
+                    ref = await content.put(data, media_type=media_type)
+            else:
+                ref = await content.put(Path(file), media_type=media_type)
+            if holder is not None:
+                await content.hold(holder, [ref])
+            if as_json:
+                print_json(msgspec.to_builtins(ref) | {"size": (await content.head(ref)).size})
+            else:
+                console().print(ref.digest)
+
+    run(work)
+
+
+@contents.command("get")
+def get(
+    digest: Digest,
+    tenant: Tenant,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="A new file; default: stdout.", show_default=False)
+    ] = None,
+    start: Annotated[int, typer.Option("--start", help="The first byte, from 0.")] = 0,
+    stop: Annotated[
+        int | None, typer.Option("--stop", help="The byte to stop before; default: the end.", show_default=False)
+    ] = None,
+    url: Url = None,
+    stream: Stream = None,
+    catalog: Catalog = None,
+    objects: Objects = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Write content to stdout or a new file. Every byte is checked before it is written."""
+
+    async def work() -> None:
+        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
+            content = laser.content(tenant)
+            await content.head(digest)
+            async with aclosing(content.stream(digest, start=start, stop=stop)) as data:
+                if out is None:
+                    async for chunk in data:
+                        await to_thread.run_sync(sys.stdout.buffer.write, chunk)
+                    await to_thread.run_sync(sys.stdout.buffer.flush)
+                else:
+                    await _write_file(out, data)
+
+    run(work)
+
+
+@contents.command("info")
+def info(
+    digest: Digest,
+    tenant: Tenant,
+    url: Url = None,
+    stream: Stream = None,
+    catalog: Catalog = None,
+    objects: Objects = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is known of some content: its size, and what keeps it."""
+
+    async def work() -> None:
+        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
+            head = await laser.content(tenant).head(digest)
+        if as_json:
+            print_json(msgspec.to_builtins(head))
+            return
+        out = console()
+        out.print(f"sha256:{head.digest}")
+        out.print(f"{head.size:,} bytes, in the {'catalog' if head.inline else 'object store'}")
+        out.print(f"admitted {moment_text(head.admitted_at_micros)}")
+        kept = [f"{head.holders} holders", f"{head.parents} contents that name it"]
+        out.print("kept by " + " and ".join(kept) if head.holders or head.parents else "kept by nothing")
+        out.print(f"names {head.children} other contents")
+
+    run(work)
+
+
+@contents.command("gc")
+def collect(
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", help="Only this tenant's content; default: everybody's.", show_default=False),
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="SECONDS", help="How long content stays that nothing keeps.")
+    ] = CONTENT_GRACE_SECONDS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what the first pass would.")] = False,
+    url: Url = None,
+    stream: Stream = None,
+    catalog: Catalog = None,
+    objects: Objects = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Remove content that nothing keeps, and objects that nothing names. Safe beside everything else."""
+
+    async def work() -> None:
+        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
+            if tenant is None:
+                report = await laser.collect_content(grace=grace, dry_run=dry_run)
+            else:
+                report = await laser.content(tenant).collect(grace=grace, dry_run=dry_run)
+        if as_json:
+            print_json(msgspec.to_builtins(report))
+        else:
+            console().print(plain(_told(report)))
+        if report.failure is not None:
+            raise ls.TransportError(f"some objects stayed, the next collection tries again: {report.failure}")
+
+    run(work)
+
+
+def _told(report: ls.CollectReport) -> str:
+    if not report.elected:
+        return "another process is collecting; nothing was done"
+    verb = "would remove" if report.dry_run else "removed"
+    text = f"{verb} {report.removed:,} of {report.scanned:,} looked at, {report.size:,} bytes"
+    return text if report.dry_run else f"{text}; {report.objects:,} objects gone"
+
+
+async def _stdin() -> AsyncGenerator[bytes, None]:
+    while chunk := await to_thread.run_sync(sys.stdin.buffer.read, _CHUNK_BYTES):
+        yield chunk
+
+
+async def _write_file(path: str, data: AsyncGenerator[bytes, None]) -> None:
+    """A new file, whole or not at all."""
+    part = anyio.Path(f"{path}.part")
+    try:
+        if await anyio.Path(path).exists():
+            raise ls.InvalidError(f"--out: {path}: exists; name a new file", argument="--out")
+        try:
+            async with await part.open("wb") as file:
+                async for chunk in data:
+                    await file.write(chunk)
+            await part.replace(path)
+        finally:
+            await part.unlink(missing_ok=True)
+    except OSError as error:
+        raise ls.InvalidError(f"--out: {path}: {error.strerror or error}", argument="--out") from error
