@@ -74,6 +74,7 @@ class Laser(TopicAdmin):
         kv: str | None = None,
         catalog: str | None = None,
         objects: str | None = None,
+        views: str | None = None,
         cache: int | None = None,
         timeout: float = 30.0,
     ) -> Connecting:
@@ -94,6 +95,10 @@ class Laser(TopicAdmin):
                 ``s3://[KEY_ID:SECRET@]BUCKET[/PREFIX]``, with ``?endpoint=`` and ``&region=`` for services other than
                 AWS's; without a key in the URL the variables of AWS count. ``None`` keeps it beside a catalog of this
                 machine; one on a server has none.
+            views: where the read views of memory and graphs are: ``postgresql://HOST/DATABASE`` for all processes of
+                several machines (memory only so far), ``embedded:DIRECTORY`` for those of this one, or ``memory:``.
+                ``None`` keeps them beside an embedded log, else in memory, where each process folds the topic at its
+                first recall. One database or directory is for the streams of one log.
             stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.
             cache: bytes of records to keep for later reads; 0 keeps none. ``None`` keeps ``DEFAULT_CACHE_BYTES`` where
                 the log is on a server. Every read still asks the log what is new and checks what is kept.
@@ -106,7 +111,7 @@ class Laser(TopicAdmin):
         """
 
         async def open_laser() -> Laser:
-            target = read_target(url, kv, stream, cache, timeout, catalog, objects)
+            target = read_target(url, kv, stream, cache, timeout, catalog, objects, views)
             return Laser(await target.open_log(), target)
 
         return Connecting(open_laser)

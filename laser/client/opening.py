@@ -28,6 +28,7 @@ _SHORT_FORM: Final = re.compile(r"[^/@:]+:[^/@]*@[^/@]+")
 _FORMS: Final = "memory:, embedded:DIRECTORY, iggy://USER:PASSWORD@HOST:PORT, USER:PASSWORD@HOST:PORT"
 _CATALOG_FORMS: Final = "memory:, embedded:DIRECTORY, postgresql://HOST/DATABASE"
 _OBJECTS_FORMS: Final = "memory:, embedded:DIRECTORY, s3://BUCKET[/PREFIX][?endpoint=https://HOST]"
+_VIEWS_FORMS: Final = "memory:, embedded:DIRECTORY, postgresql://HOST/DATABASE"
 _KV_FORMS: Final = "memory:, embedded:DIRECTORY, redis://HOST:PORT, postgresql://HOST/DATABASE"
 
 
@@ -47,8 +48,10 @@ class Target:
         timeout: float,
         catalog: str | None = None,
         objects: str | None = None,
+        views: str | None = None,
     ) -> None:
         self._url = url
+        self._views = views
         self._kv = kv
         self._catalog = catalog
         self._objects = objects
@@ -177,15 +180,22 @@ class Target:
         raise ConfigError(f"objects: unknown form {_shown(url)}; the forms are {_OBJECTS_FORMS}")
 
     async def open_views(self) -> Views:
-        """Opens the read views: in the directory of an embedded log, else in memory, where each process folds anew.
+        """Opens the read views: those that were asked for, else in the directory of an embedded log, else in memory.
 
         Raises:
-            StorageError: the directory's file cannot be opened.
+            ConfigError: another form. Others as the engine says.
         """
-        from laser.engines.sqlite.views import open_sqlite_views
+        url = self._views if self._views is not None else self._url
+        directory = _directory(url)
+        if self._views is None or directory is not None or url == "memory:":
+            from laser.engines.sqlite.views import open_sqlite_views
 
-        directory = _directory(self._url)
-        return await open_sqlite_views(None if directory is None else str(directory), timeout=self._timeout)
+            return await open_sqlite_views(None if directory is None else str(directory), timeout=self._timeout)
+        if url.startswith(("postgresql://", "postgres://")):
+            from laser.engines.postgres.views import open_postgres_views
+
+            return await open_postgres_views(url, timeout=self._timeout)
+        raise ConfigError(f"views: unknown form {_shown(url)}; the forms are {_VIEWS_FORMS}")
 
     def __repr__(self) -> str:
         return f"Target({_shown(self._url)}, stream={self.stream!r})"
@@ -199,6 +209,7 @@ def read_target(
     timeout: float,
     catalog: str | None = None,
     objects: str | None = None,
+    views: str | None = None,
 ) -> Target:
     """Reads what ``Laser.connect`` was given, and the environment for what it was not.
 
@@ -216,7 +227,7 @@ def read_target(
         check_name(stream, "stream")
     if url is None:
         url = os.environ.get("LASER_CONNECTION_STRING") or _DEFAULT_URL
-    for name, value in (("url", url), ("kv", kv), ("catalog", catalog), ("objects", objects)):
+    for name, value in (("url", url), ("kv", kv), ("catalog", catalog), ("objects", objects), ("views", views)):
         if value is not None and not isinstance(value, str):
             raise ConfigError(f"{name}: expected text, got {type(value).__name__}")
     named = None
@@ -227,7 +238,7 @@ def read_target(
     elif url != "memory:" and _directory(url) is None:
         raise ConfigError(f"url: unknown form {_shown(url)}; the forms are {_FORMS}")
     chosen = stream or named or os.environ.get("LASER_STREAM") or _DEFAULT_STREAM
-    return Target(url, kv, check_name(chosen, "stream"), cache, timeout, catalog, objects)
+    return Target(url, kv, check_name(chosen, "stream"), cache, timeout, catalog, objects, views)
 
 
 def _directory(url: str) -> Path | None:

@@ -1,0 +1,55 @@
+"""All read views of a database."""
+
+from __future__ import annotations
+
+from laser.engines._remote import Remote
+from laser.engines.postgres.config import PostgresConfig
+from laser.engines.postgres.driver import Connection, PostgresDriver
+from laser.engines.postgres.schema import prepare
+from laser.engines.postgres.views.memory import PostgresMemoryView
+from laser.engines.postgres.views.schema import VIEW_MIGRATIONS
+from laser.errors import UnsupportedError
+from laser.ports.graph_view import GraphView
+
+__all__ = ["PostgresViews"]
+
+
+class PostgresViews:
+    """The read views of a client. See ``Views``. Made by ``open_postgres_views``."""
+
+    def __init__(self, config: PostgresConfig, *, timeout: float) -> None:
+        self._remote: Remote[Connection] = Remote(PostgresDriver(config, timeout), timeout)
+        self._address = config.address
+
+    async def prepare(self) -> None:
+        """Makes sure that the server answers and the tables are there; does not wait for one that is down."""
+        await self._remote.call(
+            lambda connection: prepare(connection, "views", VIEW_MIGRATIONS), repeatable=True, patient=False
+        )
+
+    def graph(self, stream: str, topic: str) -> GraphView:
+        """See ``Views.graph``.
+
+        Raises:
+            UnsupportedError: graphs have no view here yet.
+        """
+        raise UnsupportedError(
+            "views: graphs have no read view on PostgreSQL yet; connect with views='memory:' or 'embedded:DIRECTORY' "
+            "for them"
+        )
+
+    def memory(self, stream: str, topic: str) -> PostgresMemoryView:
+        """See ``Views.memory``."""
+        return PostgresMemoryView(self._remote, stream, topic)
+
+    async def aclose(self) -> None:
+        """See ``Views.aclose``."""
+        await self._remote.aclose()
+
+    def __repr__(self) -> str:
+        return f"<PostgresViews {self._address}{' closed' if self._remote.closed else ''}>"
+
+    def __del__(self) -> None:
+        remote = getattr(self, "_remote", None)
+        if remote is not None:
+            remote.forget(self)
