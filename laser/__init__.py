@@ -120,6 +120,10 @@ from laser.session.session import Session, SessionReading
 from laser.session.sessions import Sessions
 from laser.session.transcript import TranscriptPage
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
+from laser.workspace.directories import ImportReport
+from laser.workspace.heads import Version
+from laser.workspace.workspace import Change, FileInfo, Head, TreeView, Workspace
+from laser.workspace.workspaces import Workspaces
 
 __version__ = "0.1.0"
 
@@ -143,6 +147,7 @@ __all__ = [
     "CatchUpProgress",
     "CaughtUp",
     "Chain",
+    "Change",
     "ChatCompletionsSummarizer",
     "ChatRoles",
     "Checkpoint",
@@ -186,6 +191,7 @@ __all__ = [
     "Fact",
     "FactCell",
     "FileEntry",
+    "FileInfo",
     "Files",
     "FoldInfo",
     "FoldPage",
@@ -202,8 +208,10 @@ __all__ = [
     "GraphSource",
     "GrepHit",
     "GrepPage",
+    "Head",
     "Hop",
     "IdError",
+    "ImportReport",
     "InvalidError",
     "KvEntry",
     "KvNamespace",
@@ -278,11 +286,15 @@ __all__ = [
     "TopicSnapshotStore",
     "TranscriptPage",
     "TransportError",
+    "TreeView",
     "Triplet",
     "Turn",
     "TurnDetail",
     "UnsupportedError",
     "Usage",
+    "Version",
+    "Workspace",
+    "Workspaces",
     "catalog_entry",
     "checkpoint_from_snapshot",
     "compactable",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Final
 
 import anyio
@@ -19,6 +20,7 @@ from laser.workspace.trees import FileNode, Node, TreeNode, Trees, file_ref
 __all__ = ["ImportReport", "StatCache", "export_tree", "import_tree"]
 
 _AT_ONCE: Final = 8
+_PIECE: Final = 1 << 20
 # A file that was changed within this time of when it was looked at may change again without its times telling.
 _SETTLED_NANOS: Final = 2_000_000_000
 
@@ -124,41 +126,33 @@ class _Import:
 
     async def _file(self, place: str, path: str, stamp: _Stamp, looked_at: int) -> FileNode:
         kind = self._type_of(path)
-        ref = await self._trees.content.put(_Opened(place), media_type=kind)
+        file = _File(place)
+        async with aclosing(file.chunks()) as chunks:
+            ref = await self._trees.content.put(chunks, media_type=kind)
         self.read += 1
-        node = FileNode(ref.digest, (await self._trees.content.head(ref)).size, kind, bool(stamp[4]))
+        node = FileNode(ref.digest, file.size, kind, bool(stamp[4]))
         self._stats.keep(place, stamp, looked_at, node)
         return node
 
 
-class _Opened:
-    """A file's bytes in pieces, opened without following a link."""
+class _File:
+    """A file's bytes in pieces, opened without following a link. size: of what was given out so far."""
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._descriptor: int | None = None
+        self.size = 0
 
-    def __aiter__(self) -> _Opened:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data = await anyio.to_thread.run_sync(self._next)
-        if not data:
-            raise StopAsyncIteration
-        return data
-
-    def _next(self) -> bytes:
-        if self._descriptor is None:
-            self._descriptor = os.open(self._place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        data = os.read(self._descriptor, 1 << 20)
-        if not data:
-            self.close()
-        return data
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The pieces."""
+        with anyio.CancelScope(shield=True):
+            # Shielded: a descriptor that a cancelled call had opened would be nobody's to close.
+            descriptor = await anyio.to_thread.run_sync(_open_file, self._place)
+        try:
+            while data := await anyio.to_thread.run_sync(os.read, descriptor, _PIECE):
+                self.size += len(data)
+                yield data
+        finally:
+            os.close(descriptor)
 
 
 async def import_tree(
@@ -196,6 +190,14 @@ def _look(work: _Import, place: str) -> tuple[int, _Found]:
     if not os.path.isdir(place):
         raise InvalidError(f"directory: {place} is no directory", argument="directory")
     return time.time_ns(), work.scan(place, "")
+
+
+def _open_file(place: str) -> int:
+    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidError(f"directory: {place} became something else than a file meanwhile", argument="directory")
+    return descriptor
 
 
 def _open_empty(place: str) -> int:
