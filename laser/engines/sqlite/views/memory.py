@@ -273,10 +273,8 @@ def _items(
     for start in range(0, len(ranked), max(1, limit)):
         part = ranked[start : start + max(1, limit)]
         where, values = ("1", []) if scope is None else (scope.of("i"), scope.values)
-        rows = connection.execute(
-            f"{_THESE} WHERE {where} AND {_HOLDS}",
-            (orjson.dumps([row for row, _ in part]).decode(), *values, now_micros),
-        )
+        statement = f"{_THESE} WHERE {where} AND {_HOLDS}"
+        rows = connection.execute(statement, (orjson.dumps([row for row, _ in part]).decode(), *values, now_micros))
         there = {row[0]: row for row in rows}
         found += (_found(owner, there[row], score) for row, score in part if row in there)
         if len(found) >= limit:

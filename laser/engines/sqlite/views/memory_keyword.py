@@ -37,8 +37,10 @@ _NEAR: Final = 100
 _MAX_WORDS: Final = 64
 
 _COUNT: Final = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"
-_ROWS: Final = "SELECT rowid FROM memory_words WHERE memory_words MATCH ?"
-_NEWEST: Final = f"{_ROWS} ORDER BY rowid DESC LIMIT ?"
+_ROWS_SINCE: Final = "SELECT rowid FROM memory_words WHERE memory_words MATCH ? AND rowid >= ?"
+_NEWEST_ROWS: Final = """
+SELECT rowid FROM memory_words WHERE memory_words MATCH ? ORDER BY rowid DESC LIMIT ? OFFSET ?
+"""
 _ALL_ROWS: Final = "SELECT json_group_array(rowid) FROM memory_words WHERE memory_words MATCH ?"
 _SIZES: Final = "SELECT row, size FROM memory_items WHERE row IN (SELECT value FROM json_each(?))"
 # {0} is what the scope asks of a neighbour: what others remember in a conversation must not come between. That an item
@@ -186,12 +188,12 @@ class _Candidates:
         return self._rows(condition, f"({' OR '.join(map(self._scope.word, self._rare))})")
 
     def _rows(self, *conditions: str) -> list[int]:
-        rows = self._connection.execute(f"{_ROWS} AND rowid >= ?", (self._scope.having(*conditions), self._oldest))
+        rows = self._connection.execute(_ROWS_SINCE, (self._scope.having(*conditions), self._oldest))
         return [row for (row,) in rows]
 
 
 def _newest(connection: sqlite3.Connection, match: str, count: int, skip: int = 0) -> list[int]:
-    return [row for (row,) in connection.execute(f"{_ROWS} ORDER BY rowid DESC LIMIT ? OFFSET ?", (match, count, skip))]
+    return [row for (row,) in connection.execute(_NEWEST_ROWS, (match, count, skip))]
 
 
 def _closest(
@@ -215,7 +217,8 @@ def _with_neighbours(connection: sqlite3.Connection, scope: Scope, own: Mapping[
     parts = {row: [score] for row, score in own.items()}
     near = list(own)[:_NEAR]
     values = (*scope.values * _SUBQUERIES, orjson.dumps(near).decode())
-    for row, after, before in connection.execute(_NEIGHBOURS.format(scope.of("n")), values).fetchall():
+    statement = _NEIGHBOURS.format(scope.of("n"))
+    for row, after, before in connection.execute(statement, values).fetchall():
         for neighbour, share in ((after, _AFTER), (before, _BEFORE)):
             if neighbour is not None:
                 parts.setdefault(neighbour, []).append(share * own[row])

@@ -33,7 +33,8 @@ _NEW_LACK_VECTORS: Final = """
 INSERT INTO memory_unembedded SELECT m.model, i.ns, i.row FROM memory_items i JOIN memory_models m ON m.ns = i.ns
 WHERE i.row >= ? AND i.state >= 2
 """
-_DROPPED: Final = "SELECT row, state, ns, id, conv, fact_key FROM memory_items"
+_DROPPED_ALL: Final = "SELECT row, state, ns, id, conv, fact_key FROM memory_items WHERE place = ?"
+_DROPPED_BELOW: Final = f"{_DROPPED_ALL} AND part = ? AND off < ?"
 
 _Key = tuple[int, str]
 """Namespace and item id."""
@@ -271,7 +272,7 @@ def trim_records(connection: sqlite3.Connection, stream: str, topic: str, firsts
             "SELECT 1 FROM memory_tombs WHERE place = ? AND part = ? AND off < ? AND hides LIMIT 1", where
         ).fetchone():
             raise StaleCheckpointError("retention took a forget", topic=topic, partition=part, expected=0, actual=first)
-        gone = connection.execute(f"{_DROPPED} WHERE place = ? AND part = ? AND off < ?", where).fetchall()
+        gone = connection.execute(_DROPPED_BELOW, where).fetchall()
         for row in gone:
             writing.drop(*row)
         targets = connection.execute(
@@ -294,7 +295,7 @@ def forget_all(connection: sqlite3.Connection, stream: str, topic: str) -> None:
         connection.execute("DELETE FROM memory_items")
     else:
         writing = Writing(connection, stream, topic)
-        for row in connection.execute(f"{_DROPPED} WHERE place = ?", (place,)).fetchall():
+        for row in connection.execute(_DROPPED_ALL, (place,)).fetchall():
             writing.drop(*row)
     connection.execute("DELETE FROM memory_feedback WHERE place = ?", (place,))
     connection.execute("DELETE FROM memory_tombs WHERE place = ?", (place,))
