@@ -13,7 +13,7 @@ __all__ = ["assemble"]
 
 def assemble(
     view: CompactionView,
-    covered: Sequence[int],
+    covered: bytes | bytearray,
     summaries: Mapping[int, Sequence[PreparedInput]],
     stubs: Collection[int] = (),
 ) -> tuple[list[PreparedInput], int]:
@@ -28,9 +28,7 @@ def assemble(
     """
     rows = view.history.rows
     # Behind the last row that is covered everything is tail.
-    boundary = len(rows)
-    while boundary and not covered[boundary - 1]:
-        boundary -= 1
+    boundary = bytes(covered).rfind(1) + 1
     inputs = [shown(row, "instruction") for row in rows[:boundary] if row.pinned]
     at = 0
     count = 0
@@ -44,7 +42,7 @@ def assemble(
         at = place + 1
     for place in sorted(place for place in summaries if place >= at):
         inputs += summaries[place]
-    inputs += [PreparedInput(row.payload, row.tokens, "tail", row.ref) for row in rows[boundary:]]
+    inputs += view.history.inputs[boundary:]
     if stubs:
         inputs = [_stubbed(view, one) if one.source and one.source.seq in stubs else one for one in inputs]
     return inputs, count

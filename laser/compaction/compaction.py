@@ -309,7 +309,7 @@ class Compaction:
         name = self._chosen()
         history = self._transcript.history
         if name is None:
-            inputs, covered = [PreparedInput(row.payload, row.tokens, "tail", row.ref) for row in history.rows], 0
+            inputs, covered = list(history.inputs), 0
             window, trigger = request.window, None
         else:
             view = self._view(self.registry.get(name), request)
@@ -399,13 +399,13 @@ class _Work:
         self._base = compaction._saved.head(strategy.name)
         self.overtaken = False
 
-    async def ask(self, request: SummaryRequest) -> Summary:
+    async def ask(self, request: SummaryRequest, *, redacted: bool = False) -> Summary:
         """See ``CompactionWork.ask``."""
         summarizer = self._compaction._summarizer
         assert summarizer is not None
         clean = msgspec.structs.replace(
             request,
-            text=redact(request.text),
+            text=request.text if redacted else redact(request.text),
             previous=None if request.previous is None else redact(request.previous),
         )
         found = await ask(summarizer, clean, self._compaction._timeout)

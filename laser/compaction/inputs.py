@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -123,12 +125,7 @@ def shown(row: Row, kind: InputKind) -> PreparedInput:
 
 def sections_of(inputs: Iterable[PreparedInput]) -> tuple[ContextSection, ...]:
     """The sections of a request."""
-    found: list[list[PreparedInput]] = []
-    for one in inputs:
-        if not found or found[-1][0].kind != one.kind:
-            found.append([])
-        found[-1].append(one)
-    return tuple(_section(inputs) for inputs in found)
+    return tuple(_section(list(group)) for _, group in groupby(inputs, attrgetter("kind")))
 
 
 def _section(inputs: list[PreparedInput]) -> ContextSection:

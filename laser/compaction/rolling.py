@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from laser.compaction.assembling import assemble
 from laser.compaction.inputs import PreparedInput, said
 from laser.compaction.planning import plan_eviction, plan_stubs
-from laser.compaction.prior import Prior
+from laser.compaction.prior import Prior, StoredFold
 from laser.compaction.rows import Row
 from laser.compaction.sizes import text_cost
 from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork
@@ -54,7 +56,7 @@ class _Cut(msgspec.Struct, frozen=True):
 
     state: RollingState | None
     boundary: int
-    covered: Sequence[int]
+    covered: bytes | bytearray
 
 
 class Rolling:
@@ -142,20 +144,13 @@ class Rolling:
         self, view: CompactionView, work: CompactionWork, cut: _Cut, found: Prior, rows: Sequence[Row]
     ) -> str:
         limit = piece_limit(view.chunk_tokens, view.summary_tokens)
-        pieces: list[tuple[int, Piece]] = []
         seqs = {row.seq for row in rows}
-        skipped: set[int] = set()
-        for fold in found.folds:
-            if seqs.issuperset(fold.seqs):
-                skipped.update(fold.seqs)
-                text = neutral(redact(fold.text))
-                pieces += ((fold.first, piece) for piece in split_text(text, text_cost(text.encode()), limit))
-        for row in rows:
-            if row.seq not in skipped:
-                pieces += ((row.seq, piece) for piece in pieces_of([row], limit))
-        # Sorting keeps the pieces of one row in their order.
-        pieces.sort(key=lambda entry: entry[0])
-        total, done = sum(piece.tokens for _, piece in pieces), 0
+        folds = [fold for fold in found.folds if seqs.issuperset(fold.seqs)]
+        in_folds = {seq for fold in folds for seq in fold.seqs}
+        source: list[tuple[int, Row | StoredFold]] = [(fold.first, fold) for fold in folds]
+        source += ((row.seq, row) for row in rows if row.seq not in in_folds)
+        source.sort(key=itemgetter(0))
+        total, done = sum(_cost(one) for _, one in source), 0
 
         def report(tokens: int) -> None:
             nonlocal done
@@ -165,14 +160,24 @@ class Rolling:
         work.report(0, total)
         previous = None if cut.state is None or not cut.state.summary else cut.state.summary
         return await summarize_all(
-            work.ask,
+            partial(work.ask, redacted=True),
             "rolling",
-            (piece for _, piece in pieces),
+            (piece for _, one in source for piece in _pieces(one, limit)),
             previous=previous,
             max_tokens=view.summary_tokens,
             chunk_tokens=view.chunk_tokens,
             done=report,
         )
+
+
+def _pieces(source: Row | StoredFold, limit: int) -> Iterator[Piece]:
+    if isinstance(source, Row):
+        return pieces_of([source], limit)
+    return split_text(neutral(redact(source.text)), _cost(source), limit)
+
+
+def _cost(source: Row | StoredFold) -> int:
+    return source.tokens if isinstance(source, Row) else text_cost(source.text.encode())
 
 
 async def _tokens(strategy: Rolling, view: CompactionView) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from laser.compaction.rows import Row
@@ -164,6 +165,8 @@ async def summarize_all(
         spent = 0
 
     for piece in pieces:
+        # Taking secrets out of a piece costs about as much as all else together.
+        await anyio.lowlevel.checkpoint()
         cost = text_cost(piece.text.encode()) + 1
         carried = 0 if summary is None else text_cost(summary.encode())
         if waiting and spent + cost + carried + _REQUEST_TOKENS > chunk_tokens:

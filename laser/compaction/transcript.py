@@ -8,9 +8,10 @@ from typing import Final
 import msgspec
 
 from laser.compaction.following import Following
+from laser.compaction.inputs import PreparedInput, shown
 from laser.compaction.rows import Row, make_row
 from laser.compaction.sizes import Estimator
-from laser.compaction.units import Unit, units_of
+from laser.compaction.units import Unit, UnitFold
 from laser.context.connection import Connection
 from laser.model.messages import ContextMessage
 from laser.model.topics import AgentTopic, TopicInfo
@@ -26,11 +27,13 @@ class History(msgspec.Struct, frozen=True):
 
     Attributes:
         rows: all that the log still holds, oldest first. units: of these rows.
+        inputs: the rows as a request shows them.
         floor: rows before this place are gone by retention, if there were any.
     """
 
     rows: tuple[Row, ...]
     units: tuple[Unit, ...]
+    inputs: tuple[PreparedInput, ...]
     floor: int = 0
 
     def place(self, seq: int) -> int:
@@ -60,6 +63,8 @@ class Transcript(Following):
     def begin(self) -> None:
         """See ``Following.begin``."""
         self._rows: list[Row] = []
+        self._inputs: list[PreparedInput] = []
+        self._units = UnitFold()
         self._places: list[tuple[int, int]] = []
         self._era = 0
         self._partition: int | None = None
@@ -73,7 +78,10 @@ class Transcript(Following):
                 self._era += 1
             self._partition = message.partition
             ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
-            self._rows.append(make_row(ref, message.payload, self._estimator))
+            row = make_row(ref, message.payload, self._estimator)
+            self._rows.append(row)
+            self._inputs.append(shown(row, "tail"))
+            self._units.take(row)
             self._places.append((message.partition, message.offset))
         self._history = None
 
@@ -86,7 +94,8 @@ class Transcript(Following):
                 break
             gone += 1
         if gone:
-            del self._rows[:gone], self._places[:gone]
+            del self._rows[:gone], self._places[:gone], self._inputs[:gone]
+            self._units = UnitFold(self._rows)
         floor = 0
         if self._rows:
             floor = self._rows[0].seq // _ERA * _ERA + firsts.get(self._places[0][0], 0)
@@ -98,6 +107,5 @@ class Transcript(Following):
     def history(self) -> History:
         """The rows now."""
         if self._history is None:
-            rows = tuple(self._rows)
-            self._history = History(rows, tuple(units_of(rows)), self._floor)
+            self._history = History(tuple(self._rows), self._units.units(), tuple(self._inputs), self._floor)
         return self._history

@@ -7,13 +7,13 @@ spans are partners.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 
-from laser.compaction.rows import INSTRUCTIONS, Row
+from laser.compaction.rows import Row
 
-__all__ = ["Unit", "units_of"]
+__all__ = ["Unit", "UnitFold", "units_of"]
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -32,47 +32,67 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     open: bool = False
 
 
-def units_of(rows: Sequence[Row]) -> list[Unit]:
-    """The units of a transcript, in order, together all of it.
+class UnitFold:
+    """The units of a transcript that grows at its end.
 
     A result belongs to the nearest call of its id before it, and one that is not final leaves its call open.
     """
-    starts = [place for place, row in enumerate(rows) if row.user]
-    starts = [0, *starts[1:]] if rows else []
-    stops = [*starts[1:], len(rows)] if rows else []
-    groups, still_open = _groups(rows, starts)
-    found: list[Unit] = []
-    for number, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        tokens = sum([row.tokens for row in rows[start:stop] if row.role not in INSTRUCTIONS])
-        group = groups.get(number)
-        if group is None:
-            found.append(Unit(start, stop, tokens, number, number in still_open))
-        else:
-            found.append(Unit(start, stop, tokens, max(group), not still_open.isdisjoint(group)))
-    return found
 
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._units: list[Unit] = []
+        self._groups: dict[int, set[int]] = {}
+        self._waiting: dict[str, list[int]] = {}
+        self._open: dict[int, int] = {}
+        self._seen_user = False
+        self._count = 0
+        for row in rows:
+            self.take(row)
 
-def _groups(rows: Sequence[Row], starts: Sequence[int]) -> tuple[dict[int, set[int]], set[int]]:
-    """The partners of units that have some, and the units with an open call."""
-    groups: dict[int, set[int]] = {}
-    waiting: dict[str, list[int]] = {}
-    unit, following = 0, starts[1] if len(starts) > 1 else len(rows)
-    for place, row in enumerate(rows):
-        if place == following:
-            unit += 1
-            following = starts[unit + 1] if unit + 1 < len(starts) else len(rows)
+    def take(self, row: Row) -> None:
+        """Takes the next row."""
+        units = self._units
+        if not units or (row.user and self._seen_user):
+            units.append(Unit(self._count, self._count, 0, len(units)))
+        self._seen_user = self._seen_user or row.user
+        self._count += 1
+        number = len(units) - 1
+        changed = {number}
         for call_id in row.results:
-            callers = waiting.get(call_id)
+            callers = self._waiting.get(call_id)
             if callers:
                 caller = callers[-1] if row.interim else callers.pop()
-                if caller != unit:
-                    _join(groups, caller, unit)
+                self._open[caller] -= not row.interim
+                changed |= self._join(caller, number)
         for call_id in row.calls:
-            waiting.setdefault(call_id, []).append(unit)
-    return groups, {caller for callers in waiting.values() for caller in callers}
+            self._waiting.setdefault(call_id, []).append(number)
+            self._open[number] = self._open.get(number, 0) + 1
+        tokens = 0 if row.pinned else row.tokens
+        last = units[number]
+        units[number] = Unit(last.start, self._count, last.tokens + tokens, last.last, last.open)
+        for one in changed:
+            self._renew(one)
+
+    def units(self) -> tuple[Unit, ...]:
+        """The units so far, together all rows."""
+        return tuple(self._units)
+
+    def _join(self, one: int, other: int) -> set[int]:
+        if one == other and one not in self._groups:
+            return {one}
+        joined = self._groups.get(one, {one}) | self._groups.get(other, {other})
+        for number in joined:
+            self._groups[number] = joined
+        return joined
+
+    def _renew(self, number: int) -> None:
+        unit = self._units[number]
+        group = self._groups.get(number)
+        is_open = any(self._open.get(one, 0) for one in group or (number,))
+        last = max(group) if group else number
+        if (last, is_open) != (unit.last, unit.open):
+            self._units[number] = Unit(unit.start, unit.stop, unit.tokens, last, is_open)
 
 
-def _join(groups: dict[int, set[int]], one: int, other: int) -> None:
-    joined = groups.get(one, {one}) | groups.get(other, {other})
-    for number in joined:
-        groups[number] = joined
+def units_of(rows: Iterable[Row]) -> tuple[Unit, ...]:
+    """The units of a transcript, in order, together all of it."""
+    return UnitFold(rows).units()

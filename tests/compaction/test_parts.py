@@ -63,7 +63,7 @@ def test_pairs_across_units_make_partners_and_open_calls_stay_open() -> None:
 @given(chat_histories(24), st.integers(0, 400))
 def test_a_plan_never_splits_a_pair(history: list[dict[str, Any]], tail: int) -> None:
     rows = rows_of(*(json.dumps(message).encode() for message in history))
-    found = History(rows, tuple(units_of(rows)))
+    found = History(rows, units_of(rows), ())
     plan = plan_eviction(found, bytes(len(rows)), tail)
     gone = {place for number in plan.evicted for place in range(found.units[number].start, found.units[number].stop)}
     gone -= {place for place, row in enumerate(rows) if row.pinned}

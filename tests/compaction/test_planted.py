@@ -93,9 +93,9 @@ class BelievesAnything(Rolling):
         class Credulous:
             save, report = staticmethod(work.save), staticmethod(work.report)
 
-            async def ask(self, request: SummaryRequest) -> Summary:
+            async def ask(self, request: SummaryRequest, *, redacted: bool = False) -> Summary:
                 try:
-                    return await work.ask(request)
+                    return await work.ask(request, redacted=redacted)
                 except SummaryError as error:
                     return Summary(str(error))
 

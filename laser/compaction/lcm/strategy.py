@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,7 +16,9 @@ from laser.compaction.rows import Row, tokens_of
 from laser.compaction.sizes import text_cost
 from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork
 from laser.compaction.summarizing import OversizedSummaryError, Piece, piece_limit, pieces_of, split_text, summarize_all
+from laser.compaction.text import neutral
 from laser.errors import CompactionError
+from laser.memory.redaction import redact
 from laser.ports.summarizer import SummaryKind
 
 __all__ = ["Lcm", "node_text"]
@@ -132,7 +135,9 @@ class Lcm:
         for limit in (max_tokens, max(_LEAST_SUMMARY // 2, max_tokens // 2)):
             room = piece_limit(view.chunk_tokens, limit)
             pieces = (
-                piece for child in group for piece in split_text(child.text, text_cost(child.text.encode()), room)
+                piece
+                for text in [neutral(redact(child.text)) for child in group]
+                for piece in split_text(text, text_cost(text.encode()), room)
             )
             text = await self._ask(work, "condensed", pieces, limit, view)
             made = msgspec.structs.replace(node, text=text or "")
@@ -145,7 +150,7 @@ class Lcm:
     ) -> str | None:
         try:
             return await summarize_all(
-                work.ask,
+                partial(work.ask, redacted=True),
                 kind,
                 pieces,
                 previous=None,
