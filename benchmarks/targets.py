@@ -104,6 +104,10 @@ TARGETS: Final = (
     Target("facts.kept", "process", "least", 97, "values of tool calls still in a history of 2,000 tokens", "",
            {"tokens": 2_000}),
     Target("prompts.build", "process", "median", 5, "a prompt of 12 providers and 200 messages, without I/O"),
+    # Active contexts.
+    Target("active.replay", "embedded", "per_second", 50_000, "events of an active context, replayed"),
+    Target("active.read", "embedded", "growth", 1.5, "`Session.read()` after 10^5 events, of that after 10^4", SMALLEST,
+           {"events": 100_000}),
     # Of the process.
     Target("import.laser", "process", "median", 80, "`import laser`"),
     Target("loop.fetch", "embedded", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),

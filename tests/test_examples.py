@@ -31,6 +31,23 @@ SAID = {
         "kept: 2, summary: 3 messages about a flight",
         "after forgetting: []",
     ],
+    "sessions.py": [
+        "the model sees ['Write short release notes.', 'Three drafts; the last one stands.']",
+        "the branch sees 7 entries",
+        "the last answer was b'Chargers, cables, and a word of thanks.'",
+        "page: ['Draft 3, please.', 'Chargers, cables, and a word of thanks.']",
+        "page: ['Draft 1, please.', 'Fixes for chargers.']",
+    ],
+    "support_agent.py": [
+        "at work: reserve_exchange",
+        "killed -9, and started again",
+        "support: Done: exchange EX-204 is reserved.",
+        "support: It was ORD-7731, and the exchange is EX-204.",
+        "briefing: {'order': 'ORD-7731', 'size': '42'}",
+        "prompts: 17, stable prefix broken: 0",
+        "messages on the log: 34, of them in a summary: True",
+        "support: You wear 42.",
+    ],
     "several_processes.py": [
         "exit codes: [0, 0, 0]",
         "planner: 50 messages, in order: True",

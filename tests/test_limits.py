@@ -73,6 +73,19 @@ TESTED = {
     "MAX_ENTRY_TEXT_BYTES": "tests/content/test_limits.py::test_texts_of_an_entry",
     "MAX_PREVIEW_BYTES": "tests/content/test_limits.py::test_previews",
     "CONTENT_GRACE_SECONDS": "tests/content/test_limits.py::test_the_grace_is_a_week",
+    "MAX_ENTRY_BYTES": "tests/session/test_limits.py::test_entries",
+    "MAX_ENTRY_KEY_BYTES": "tests/session/test_limits.py::test_entries",
+    "MAX_ENTRY_PREVIEW_BYTES": "tests/session/test_limits.py::test_entries",
+    "MAX_SUPERSEDED_VERSIONS": "tests/session/active/test_context.py::test_catalogs_supersede_by_appending",
+    "DEFAULT_COMPACTION_LEASE_SECONDS": "tests/session/test_limits.py::test_the_default_lease",
+    "MAX_COMPACTION_LEASE_SECONDS": "tests/session/active/test_compaction.py::test_the_lease_bounds_the_work",
+    "MAX_TRANSCRIPT_PAGE": "tests/session/test_transcripts.py::test_bad_cursors_and_limits",
+    "MAX_FOLDER_ENTRIES": "tests/session/test_limits.py::test_entries_of_a_folder",
+    "MAX_INSTRUCTION_BYTES": "tests/session/discovery/test_discovery.py::test_what_is_over_a_limit_is_left_out_whole",
+    "MAX_INSTRUCTIONS_BYTES": "tests/session/discovery/test_discovery.py::test_what_is_over_a_limit_is_left_out_whole",
+    "MAX_SKILL_BYTES": "tests/session/discovery/test_discovery.py::test_many_skills",
+    "MAX_SKILL_DESCRIPTION_CHARS": "tests/session/discovery/test_discovery.py::test_bad_skills",
+    "MAX_SKILLS": "tests/session/discovery/test_discovery.py::test_many_skills",
 }
 
 

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
 from benchmarks.subjects import (
+    active,
     append,
     batching,
     chats,
+    content,
     conversations,
     durability,
     facts,
@@ -40,7 +42,9 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "scale": scale.run,
     "port": port.run,
     "chats": chats.run,
+    "content": content.run,
     "loop": loop.run,
+    "active": active.run,
     "memory": memory.run,
     "memory_view": memory_view.run,
     "recall": recall.run,

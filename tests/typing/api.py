@@ -142,3 +142,36 @@ async def remembers(laser: ls.Laser, ctx: ls.ContextScope) -> None:
     assert_type(await facts.history("k"), list[ls.Fact])
     assert_type(await notes.sweep(), int)
     assert_type(await notes.rebuild(), int)
+
+
+async def turns(laser: ls.Laser) -> None:
+    session = await laser.sessions().start(agent="planner")
+    state = await session.active.add(0, ls.NewEntry("instruction", b"be brief", key="tone"))
+    assert_type(state, ls.ActiveState)
+    assert_type(state.entries, tuple[ls.ContextEntry, ...])
+    assert_type(await session.active.edit(1, [ls.Remove(1), ls.Add(ls.NewEntry("user", b"hi"))]), ls.ActiveState)
+    async with session.run([ls.NewEntry("user", b"hi")], api="openai_responses") as run:
+        assert_type(run, ls.Run)
+        async with await run.turn() as turn:
+            assert_type(turn, ls.Turn)
+            assert_type(await turn.finish([], {"input_tokens": 1}), ls.ActiveState)
+
+    async def account(seen: ls.ActiveState) -> ls.Account | None:
+        return ls.Account([one.id for one in ls.compactable(seen.entries)], [ls.NewEntry("summary", b"so far")])
+
+    assert_type(await session.compact(account, mode="provider_standalone"), ls.ActiveState)
+    assert_type(ls.compaction_due(state, 1_000), bool)
+    found = await session.discover(ls.Directory("."))
+    assert_type(found, ls.Discovery)
+    assert_type(await session.activate([ls.Directory(".")], found.skills[0], scope="session"), ls.ActiveState)
+    page = await session.transcript(limit=10)
+    assert_type(page.messages, tuple[ls.ContextMessage, ...])
+    assert_type(page.older, str | None)
+    fork = await session.fork(page.messages[0], label="x")
+    assert_type(fork, ls.Session)
+    assert_type(await fork.origin_of(page.messages[0]), ls.MessageOrigin | None)
+    assert_type((await fork.status()).origin, ls.ForkOrigin | None)
+    assert_type(await session.clone(), ls.Session)
+    assert_type((await session.read()).context, ls.ActiveState)
+    assert_type(await session.read_run(run.id), ls.RunDetail)
+    assert_type((await session.runs())[0].turns, tuple[ls.TurnDetail, ...])
