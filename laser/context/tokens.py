@@ -53,7 +53,7 @@ class _Vocabulary:
 
     def __init__(self, name: str) -> None:
         try:
-            from toktok import batch_count
+            from toktok import batch_count  # pyright: ignore[reportMissingImports] - an extra
         except ImportError as error:
             raise ConfigError(
                 f"tokens: the vocabulary {name} needs the extra: pip install 'laser-context[tokens]'"

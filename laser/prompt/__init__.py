@@ -7,7 +7,7 @@ is explained by a trace on the log.
 
 from laser.context.tokens import TOKENIZERS, Tokenizer
 from laser.models.selection import ModelSelection
-from laser.prompt.briefing import Briefing, BriefingState
+from laser.prompt.briefing import BRIEFING_TOOLS, Briefing, BriefingState
 from laser.prompt.builder import PromptBuilder, read_traces
 from laser.prompt.built import BuiltPrompt, PromptSection
 from laser.prompt.compacting import Compacted, CompactionSettings, NativeCompact, SessionCompactor
@@ -36,6 +36,7 @@ from laser.prompt.trace import (
 )
 
 __all__ = [
+    "BRIEFING_TOOLS",
     "FENCE_NOTICE",
     "NOTES_TOPIC",
     "TOKENIZERS",

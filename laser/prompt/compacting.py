@@ -241,7 +241,14 @@ class SessionCompactor:
     ) -> bool | None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
-        return await tasks.__aexit__(kind, error, traceback)
+        if error is None:
+            return await tasks.__aexit__(None, None, None)
+        tasks.cancel_scope.cancel()
+        try:
+            return await tasks.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup:
+            # What is done in the background raises nothing, so the group holds the block's own error, which goes on.
+            return False
 
 
 def _cut(messages: Sequence[ContextMessage], keep_last: int) -> int:

@@ -142,6 +142,23 @@ async def test_off_the_critical_path(laser: ls.Laser, scope: ls.ContextScope) ->
         compactor.turn_committed(scope)
 
 
+async def test_an_error_of_the_block_comes_out_as_it_is(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    class Never(Scribe):
+        async def summarize(self, request: SummaryRequest) -> Summary:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    await talk(scope, 50)
+    with pytest.raises(KeyError, match="mine"):
+        async with lp.SessionCompactor(laser, Never()) as compactor:
+            compactor.turn_committed(scope)
+            raise KeyError("mine")
+    with anyio.move_on_after(0.05) as cancel:
+        async with lp.SessionCompactor(laser, Never()) as compactor:
+            compactor.turn_committed(scope)
+    assert cancel.cancelled_caught
+
+
 async def test_cancelled_at_every_await(laser: ls.Laser, scope: ls.ContextScope) -> None:
     await talk(scope, 50)
     made = lp.PromptBuilder(laser, [lp.History()])
