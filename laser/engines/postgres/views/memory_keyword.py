@@ -60,7 +60,8 @@ def keyword_scores(connection: Connection, scope: Scope, query: str, depth: int)
     if len(found) < depth and named:
         # Better than nothing: what those say whom the question names, the newest first.
         known = [row for row, _, _ in found]
-        rows = connection.execute(
+        rows = _rows(
+            connection,
             f"SELECT i.row, i.size FROM laser.memory_items i WHERE i.words && %s::bigint[] AND {scope.of('i')} "  # noqa: S608
             "AND i.row <> ALL(%s::bigint[]) ORDER BY i.row DESC LIMIT %s",
             (named, *scope.values, known, depth - len(found)),
@@ -76,7 +77,8 @@ def named_labels(connection: Connection, scope: Scope, query: str) -> frozenset[
     words = {label_hash(scope.ns, word): word for word in label_words(query)}
     if not words:
         return frozenset()
-    there = connection.execute(
+    there = _rows(
+        connection,
         "SELECT word FROM unnest(%s::bigint[]) AS word WHERE EXISTS (SELECT 1 FROM laser.memory_items i "  # noqa: S608
         f"WHERE i.words @> ARRAY[word] AND {scope.of('i')})",
         (list(words), *scope.values),
@@ -85,12 +87,13 @@ def named_labels(connection: Connection, scope: Scope, query: str) -> frozenset[
 
 
 def _counts(connection: Connection, scope: Scope, words: Iterable[int]) -> dict[int, int]:
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT word, (SELECT count(*) FROM laser.memory_items i "  # noqa: S608
         f"WHERE i.words @> ARRAY[word] AND {scope.of('i')}) FROM unnest(%s::bigint[]) AS word",
         (*scope.values, list(words)),
     )
-    return dict(rows.fetchall())
+    return dict(rows)
 
 
 def _candidates(
@@ -124,7 +127,8 @@ def _candidates(
         )
     score = " + ".join("CASE WHEN i.words @> ARRAY[%s::bigint] THEN %s::float8 ELSE 0 END" for _ in words)
     weights = [math.log(1 + (total - count + 0.5) / (count + 0.5)) for count in counts]
-    rows = connection.execute(
+    return _rows(
+        connection,
         f"SELECT i.row, ({score}) * CASE WHEN i.words && %s::bigint[] THEN %s::float8 ELSE 1 END AS rough, i.size "  # noqa: S608
         f"FROM laser.memory_items i WHERE ((i.words && %s::bigint[] AND i.row >= %s) OR i.words @> %s::bigint[]) "
         f"AND {where} ORDER BY rough DESC, i.row DESC LIMIT %s",
@@ -139,7 +143,6 @@ def _candidates(
             2 * max(_CLOSE, depth),
         ),
     )
-    return rows.fetchall()
 
 
 def _closest(found: Sequence[tuple[int, float, int]], count: int) -> dict[int, float]:
@@ -156,13 +159,14 @@ def _with_neighbours(connection: Connection, scope: Scope, own: Mapping[int, flo
         f"SELECT n.row FROM laser.memory_items n WHERE {scope.of('n')} "  # noqa: S608
         "AND n.ns = i.ns AND n.conv = i.conv AND n.state >= 2"
     )
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         f"SELECT i.row, ({one} AND {_PLACE.format('>')} ORDER BY n.at, n.part, n.off LIMIT 1), "  # noqa: S608
         f"({one} AND {_PLACE.format('<')} ORDER BY n.at DESC, n.part DESC, n.off DESC LIMIT 1) "
         "FROM laser.memory_items i WHERE i.row = ANY(%s::bigint[])",
         (*scope.values, *scope.values, list(own)[:_NEAR]),
     )
-    for row, after, before in rows.fetchall():
+    for row, after, before in rows:
         for neighbour, share in ((after, _AFTER), (before, _BEFORE)):
             if neighbour is not None:
                 parts.setdefault(neighbour, []).append(share * own[row])
@@ -171,5 +175,10 @@ def _with_neighbours(connection: Connection, scope: Scope, own: Mapping[int, flo
 
 
 def _one(connection: Connection, statement: str, values: Sequence[Any]) -> int:
-    row = connection.execute(statement, values).fetchone()
-    return 0 if row is None else int(row[0])
+    rows = _rows(connection, statement, values)
+    return int(rows[0][0]) if rows else 0
+
+
+def _rows(connection: Connection, statement: str, values: Sequence[Any]) -> list[Any]:
+    # What is put into statements are names of columns, as many marks for values as there are, and nothing else.
+    return connection.execute(statement, values).fetchall()

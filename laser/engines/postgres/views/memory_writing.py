@@ -57,6 +57,10 @@ AND NOT EXISTS (SELECT 1 FROM laser.memory_vectors v WHERE v.model = m.model AND
 """
 _ID_CHARS: Final = 26
 _BELOW: Final = "place = %s AND part = %s AND off < %s"
+_HIDING_BELOW: Final = f"SELECT 1 FROM laser.memory_tombs WHERE {_BELOW} AND hides LIMIT 1"  # noqa: S608
+_DROP_ITEMS: Final = f"DELETE FROM laser.memory_items WHERE {_BELOW} RETURNING row, ns, id, fact_key, conv"  # noqa: S608
+_DROP_FEEDBACK: Final = f"DELETE FROM laser.memory_feedback WHERE {_BELOW} RETURNING ns, target"  # noqa: S608
+_DROP_TOMBS: Final = f"DELETE FROM laser.memory_tombs WHERE {_BELOW}"  # noqa: S608
 
 
 def apply_changes(connection: Connection, place: Place, changes: Sequence[MemoryChange]) -> None:
@@ -114,23 +118,18 @@ def trim_records(connection: Connection, place: Place, firsts: Mapping[int, int]
         if first <= 0 or number is None:
             continue
         where = (number, part, first)
-        if connection.execute(f"SELECT 1 FROM laser.memory_tombs WHERE {_BELOW} AND hides LIMIT 1", where).fetchone():  # noqa: S608
+        if connection.execute(_HIDING_BELOW, where).fetchone():
             raise StaleCheckpointError(
                 "retention took a forget", topic=place[1], partition=part, expected=0, actual=first
             )
-        gone = connection.execute(
-            f"DELETE FROM laser.memory_items WHERE {_BELOW} RETURNING row, ns, id, fact_key, conv",  # noqa: S608
-            where,
-        ).fetchall()
+        gone = connection.execute(_DROP_ITEMS, where).fetchall()
         for _, ns, item_id, fact_key, conv in gone:
             touched.add((ns, item_id))
             if fact_key is not None:
                 facts.add((ns, bytes(fact_key), conv))
         _drop_vectors(connection, [row[0] for row in gone])
-        touched.update(
-            connection.execute(f"DELETE FROM laser.memory_feedback WHERE {_BELOW} RETURNING ns, target", where)  # noqa: S608
-        )
-        connection.execute(f"DELETE FROM laser.memory_tombs WHERE {_BELOW}", where)  # noqa: S608
+        touched.update(connection.execute(_DROP_FEEDBACK, where))
+        connection.execute(_DROP_TOMBS, where)
     if touched:
         _settle(connection, touched, [], facts)
 
