@@ -4,6 +4,7 @@
 """
 
 from laser.client import Laser, context_checkpoint
+from laser.client.directory import Directory
 from laser.compaction.compaction import Compaction
 from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
 from laser.compaction.lcm.copying import copy_nodes
@@ -21,14 +22,9 @@ from laser.compaction.strategy import (
     CompactionView,
     CompactionWork,
 )
-from laser.compaction.summarizers.apis import (
-    AnthropicMessagesSummarizer,
-    ChatCompletionsSummarizer,
-    OpenAIResponsesSummarizer,
-)
 from laser.compaction.summarizers.extractive import ExtractiveSummarizer
+from laser.compaction.summarizers.models import ModelSummarizer
 from laser.compaction.tools import RecoveryTool
-from laser.client.directory import Directory
 from laser.content.collecting import CollectReport
 from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
@@ -135,7 +131,6 @@ __all__ = [
     "ActiveState",
     "Add",
     "AgentTopic",
-    "AnthropicMessagesSummarizer",
     "AppendIndeterminateError",
     "AppendReceipt",
     "AssembledContext",
@@ -148,7 +143,6 @@ __all__ = [
     "CaughtUp",
     "Chain",
     "Change",
-    "ChatCompletionsSummarizer",
     "ChatRoles",
     "Checkpoint",
     "ClosedError",
@@ -230,10 +224,10 @@ __all__ = [
     "MessageOrigin",
     "MessageRef",
     "Messages",
+    "ModelSummarizer",
     "NewEntry",
     "Node",
     "NotFoundError",
-    "OpenAIResponsesSummarizer",
     "PartitionInfo",
     "PendingCompaction",
     "PendingReceipt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,14 +12,11 @@ import pytest
 import laser as ls
 from laser.compaction.rows import make_row
 from laser.compaction.sizes import message_cost, text_cost
-from laser.compaction.summarizers.apis import (
-    AnthropicMessagesSummarizer,
-    ChatCompletionsSummarizer,
-    OpenAIResponsesSummarizer,
-)
 from laser.compaction.summarizers.extractive import ExtractiveSummarizer
+from laser.compaction.summarizers.models import ModelSummarizer
 from laser.compaction.summarizing import OversizedSummaryError, ask, piece_limit, pieces_of, summarize_all
 from laser.model.transcript import SourceRef
+from laser.models import LoweredRequest, ModelSelection
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 from laser.testing.compaction_cases.base import user
 from laser.testing.summarizers import FAULTS, NotingSummarizer
@@ -27,52 +25,83 @@ pytestmark = pytest.mark.anyio
 
 REQUEST = SummaryRequest("rolling", "Summarise.", "user: hello", "Before that, a greeting.", 200)
 
-ANSWERS: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    ChatCompletionsSummarizer: (
-        {"choices": [{"message": {"role": "assistant", "content": "They met."}, "finish_reason": "stop"}]},
-        {"choices": [{"message": {"role": "assistant", "content": "They m"}, "finish_reason": "length"}]},
+_USAGE = {"input_tokens": 9, "output_tokens": 3}
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "chat_completions": (
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": "They met."}, "finish_reason": "stop"}]},
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": "They m"}, "finish_reason": "length"}]},
     ),
-    OpenAIResponsesSummarizer: (
+    "openai_responses": (
         {
             "status": "completed",
             "output": [
-                {"type": "reasoning", "summary": []},
-                {"type": "message", "content": [{"type": "output_text", "text": "They met."}]},
+                {"type": "reasoning", "id": "r", "summary": []},
+                {
+                    "type": "message",
+                    "id": "m",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "They met.", "annotations": []}],
+                },
             ],
         },
         {
             "status": "incomplete",
-            "output": [{"type": "message", "content": [{"type": "output_text", "text": "They m"}]}],
+            "incomplete_details": {"reason": "max_output_tokens"},
+            "output": [
+                {
+                    "type": "message",
+                    "id": "m",
+                    "role": "assistant",
+                    "status": "incomplete",
+                    "content": [{"type": "output_text", "text": "They m", "annotations": []}],
+                }
+            ],
         },
     ),
-    AnthropicMessagesSummarizer: (
-        {"content": [{"type": "text", "text": "They "}, {"type": "text", "text": "met."}], "stop_reason": "end_turn"},
-        {"content": [{"type": "text", "text": "They m"}], "stop_reason": "max_tokens"},
+    "anthropic_messages": (
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "They "}, {"type": "text", "text": "met."}],
+            "stop_reason": "end_turn",
+            "usage": _USAGE,
+        },
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "They m"}],
+            "stop_reason": "max_tokens",
+            "usage": _USAGE,
+        },
     ),
 }
 
 
 @pytest.mark.parametrize("api", ANSWERS)
-async def test_the_three_apis(api: Any) -> None:
+@pytest.mark.parametrize("as_bytes", [True, False])
+async def test_the_three_apis(api: Any, as_bytes: bool) -> None:
     whole, cut = ANSWERS[api]
-    bodies: list[dict[str, Any]] = []
+    sent: list[LoweredRequest] = []
     answer: Any = whole
 
-    async def send(body: dict[str, Any]) -> Any:
-        bodies.append(body)
-        return answer
+    async def send(request: LoweredRequest) -> Any:
+        sent.append(request)
+        return json.dumps(answer).encode() if as_bytes else answer
 
-    summarizer = api(send, "some-model", {"temperature": 0})
+    summarizer = ModelSummarizer(send, ModelSelection("someone", api, "some-model"), {"temperature": 0}, headroom=50)
     assert isinstance(summarizer, Summarizer)
     assert await summarizer.summarize(REQUEST) == Summary("They met.")
-    (body,) = bodies
-    assert body["model"] == "some-model"
-    assert body["temperature"] == 0
-    assert 200 in body.values()
+    (request,) = sent
+    body = request.arguments()
+    assert (request.api_kind, body["model"], body["temperature"]) == (api, "some-model", 0)
+    assert 250 in body.values()
     assert not {"tools", "tool_choice", "functions", "stream"} & set(body)
-    said = repr(body)
+    assert body.get("store", False) is False
+    said = request.body.decode()
     assert "user: hello" in said
     assert "Before that, a greeting." in said
+    assert "Summarise." in said
     answer = cut
     assert not (await summarizer.summarize(REQUEST)).complete
     with pytest.raises(ls.SummaryError, match="cut off"):
@@ -91,25 +120,39 @@ async def test_the_three_apis(api: Any) -> None:
 
 
 @pytest.mark.parametrize("api", ANSWERS)
-def test_tools_are_refused(api: Any) -> None:
-    async def send(body: dict[str, Any]) -> Any:
+def test_tools_and_odd_parameters_are_refused(api: Any) -> None:
+    async def send(request: LoweredRequest) -> bytes:
         raise AssertionError
 
-    for name in ("tools", "tool_choice", "functions", "stream"):
+    for name in ("tools", "tool_choice", "parallel_tool_calls", "stream", "model", "no_such"):
+        with pytest.raises(ls.InvalidError):
+            ModelSummarizer(send, ModelSelection("p", api, "m"), {name: 1})
+    for headroom in (-1, 0.5, True):
         with pytest.raises(ls.InvalidError) as caught:
-            api(send, "m", {name: []})
-        assert caught.value.argument == "options"
+            ModelSummarizer(send, ModelSelection("p", api, "m"), headroom=headroom)  # type: ignore[arg-type]
+        assert caught.value.argument == "headroom"
     with pytest.raises(ls.InvalidError):
-        api(send, " ")
+        ModelSummarizer(send, ModelSelection("p", api, " "))
 
 
-async def test_a_model_that_calls_or_refuses() -> None:
-    async def send(body: dict[str, Any]) -> Any:
-        message = {"content": None, "tool_calls": [{"id": "x"}]}
-        return {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+@pytest.mark.parametrize(
+    "message",
+    [
+        {
+            "content": None,
+            "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"content": None, "refusal": "no"},
+    ],
+)
+async def test_a_model_that_calls_or_refuses(message: dict[str, Any]) -> None:
+    async def send(request: LoweredRequest) -> Mapping[str, Any]:
+        reason = "tool_calls" if "tool_calls" in message else "stop"
+        return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}]}
 
+    summarizer = ModelSummarizer(send, ModelSelection("p", "chat_completions", "m"), limit_parameter="max_tokens")
     with pytest.raises(ls.SummaryError):
-        await ChatCompletionsSummarizer(send, "m").summarize(REQUEST)
+        await summarizer.summarize(REQUEST)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

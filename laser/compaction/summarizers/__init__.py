@@ -1,1 +1,1 @@
-"""Summarizers: adapters for the three model APIs, and an extractive one that needs no model."""
+"""Summarizers: one for models of the three APIs, and an extractive one that needs no model."""
