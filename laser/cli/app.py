@@ -24,6 +24,7 @@ from laser.cli.snapshot import snapshots
 from laser.cli.state import state
 from laser.cli.tail import tail
 from laser.cli.topics import topics
+from laser.cli.workspace import workspaces
 
 __all__ = ["app"]
 
@@ -54,6 +55,7 @@ app.add_typer(contexts, name="context")
 app.add_typer(graphs, name="graph")
 app.add_typer(prompts, name="prompt")
 app.add_typer(contents, name="content")
+app.add_typer(workspaces, name="workspace")
 app.add_typer(memories, name="memory")
 
 
