@@ -20,10 +20,11 @@ import laser as ls
 from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
 from laser.testing.postgres_server import find_postgres
 from laser.testing.redis_server import find_redis
+from laser.testing.s3_server import find_s3
 
 ENGINES = ("memory", "embedded", "iggy")
-STORES = ("redis", "postgres")
-"""Engines of key-value state only."""
+STORES = ("redis", "postgres", "s3")
+"""Engines of key-value state and content only."""
 
 _FOUND = pytest.StashKey[FoundIggy]()
 _OPEN = pytest.StashKey[OpenIggy]()
@@ -139,7 +140,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     parts = {engine: f"{engine} {ran[engine]} tests" for engine in (*ENGINES, *STORES) if ran[engine]}
     if ran["iggy"]:
         parts["iggy"] += f" ({_describe(found)})"
-    missing = [found.detail if found.kind == "none" else None, find_redis(), find_postgres()]
+    missing = [found.detail if found.kind == "none" else None, find_redis(), find_postgres(), find_s3()]
     line = " | skipped: ".join([f"engines: {', '.join(parts.values()) or 'none'}", *filter(None, missing)])
     terminalreporter.write_line("")
     terminalreporter.write_line(line)

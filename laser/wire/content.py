@@ -37,7 +37,7 @@ MAX_ENTRY_BYTES: Final = 16_384
 _VERSION: Final = 1
 
 
-class _Ref(msgspec.Struct, forbid_unknown_fields=True):
+class _Ref(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     digest: str
     media_type: str
     provider_kind: str | None = None

@@ -16,10 +16,10 @@ from tests.commands import run_python
 def test_a_large_stream_in_100_megabytes(tmp_path: Path, request: pytest.FixtureRequest, objects: str) -> None:
     """The process's whole memory: interpreter, libraries and stream. ``benchmarks`` takes a whole gibibyte."""
     size = 1 << 28
-    url = ""
+    objects_url: list[str] = []
     if objects == "s3":
         server: S3Server = request.getfixturevalue("s3_server")
-        url = server.url
-    done = run_python("-m", "tests.content.streaming_child", f"embedded:{tmp_path}", url, str(size), cwd=tmp_path)
+        objects_url = [server.url]
+    done = run_python("-m", "benchmarks.streaming", f"embedded:{tmp_path}", str(size), *objects_url, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) < 100_000_000

@@ -16,6 +16,7 @@ from laser.cli.transcripts import read_transcripts
 from laser.client.opening import read_target
 from laser.context.decoding import decode_record
 from laser.engines.iggy.raw import RawPage
+from laser.engines.objects.config import parse_s3_url
 from laser.engines.postgres.config import parse_postgres_url
 from laser.engines.redis.config import parse_redis_url
 from laser.errors import CodecError, ConfigError, IdError, InvalidError, ProvenanceError, UnsupportedError
@@ -26,11 +27,18 @@ from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match
 from laser.models import API_KINDS, ReplyStream, decode_content, parse_reply
+from laser.session.active.events import decode_active
+from laser.session.active.fold import ActiveFold, Saved
+from laser.session.active.state import compactable_tokens
+from laser.session.discovery.discovering import decode_text, read_head
+from laser.session.discovery.front_matter import read_front_matter
 from laser.session.lifecycle import decode_event
 from laser.session.manifest import decode_manifest
+from laser.session.transcript import parse_cursor
 from laser.wire.batches import select_records
 from laser.wire.blocks import decode_block
 from laser.wire.cbor import decode_cbor
+from laser.wire.content import decode_entry
 from laser.wire.envelope import decode_envelope
 from laser.wire.graph import decode_graph
 from laser.wire.memory import decode_memory
@@ -105,9 +113,27 @@ def _answer_stream(data: bytes) -> object:
     return stream.close().continuation
 
 
+def _events(data: bytes) -> object:
+    """Events of an active context, one a line: whatever they say, the fold goes on, and goes on from what it saved."""
+    fold = ActiveFold()
+    for number, line in enumerate(data.split(b"\n")[:2_000]):
+        fold.apply(decode_active(line), number)
+    state = fold.state()
+    compactable_tokens(state.entries)
+    saved = msgspec.json.decode(msgspec.json.encode(fold.save()), type=Saved)
+    assert ActiveFold(saved).state() == state, "a fold that was saved is another one"
+    return state
+
+
+def _skill(data: bytes) -> object:
+    """A ``SKILL.md``."""
+    text, _ = decode_text(data)
+    return None if text is None else (read_head(text), read_front_matter(text))
+
+
 def _url(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
-    kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url}
+    kinds = {"redis": parse_redis_url, "valke": parse_redis_url, "postg": parse_postgres_url, "s3://": parse_s3_url}
     parse = kinds.get(text[:5])
     return read_target(text, None, "stream", None, 30.0) if parse is None else parse(text)
 
@@ -138,6 +164,12 @@ TARGETS: Final[dict[str, Target]] = {
     "answer": Target(_answer, (CodecError, UnsupportedError)),
     "answer_stream": Target(_answer_stream, (CodecError, UnsupportedError)),
     "content": Target(decode_content, (CodecError,)),
+    "reference": Target(decode_entry, (CodecError,)),
+    "active": Target(_events, (CodecError,)),
+    "skill": Target(_skill, (CodecError,)),
+    "cursor": Target(
+        lambda data: parse_cursor(data.decode("utf-8", "replace"), _MATCH.conversation_id), (InvalidError,)
+    ),
     "url": Target(_url, (ConfigError, InvalidError)),
     "chat": Target(chat_facts),
     "transcripts": Target(_transcripts, (InvalidError,)),

@@ -33,6 +33,11 @@ class LifecycleCases(CatalogCases):
             catalog = place.catalog
             await catalog.aclose()
             await catalog.aclose()
-            for call in (place.put(b"a"), place.get(b"a"), place.hold("holder", b"a"), place.release("holder")):
+            for call in (
+                lambda: place.put(b"a"),
+                lambda: place.get(b"a"),
+                lambda: place.hold("holder", b"a"),
+                lambda: place.release("holder"),
+            ):
                 with pytest.raises(ClosedError):
-                    await call
+                    await call()
