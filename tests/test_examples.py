@@ -38,6 +38,16 @@ SAID = {
         "page: ['Draft 3, please.', 'Chargers, cables, and a word of thanks.']",
         "page: ['Draft 1, please.', 'Fixes for chargers.']",
     ],
+    "support_agent.py": [
+        "at work: reserve_exchange",
+        "killed -9, and started again",
+        "support: Done: exchange EX-204 is reserved.",
+        "support: It was ORD-7731, and the exchange is EX-204.",
+        "briefing: {'order': 'ORD-7731', 'size': '42'}",
+        "prompts: 17, stable prefix broken: 0",
+        "messages on the log: 34, of them in a summary: True",
+        "support: You wear 42.",
+    ],
     "several_processes.py": [
         "exit codes: [0, 0, 0]",
         "planner: 50 messages, in order: True",
