@@ -26,7 +26,7 @@ from laser.model.window import Match
 from laser.ports.log import Log
 from laser.session.gaps import check_beginning
 
-__all__ = ["DEFAULT_PAGE", "TranscriptPage", "read_transcript"]
+__all__ = ["DEFAULT_PAGE", "TranscriptPage", "parse_cursor", "read_transcript"]
 
 DEFAULT_PAGE: Final = DEFAULT_LAST_N
 
@@ -87,7 +87,7 @@ async def read_transcript(
     if after is not None:
         return await _newer(log, stream, conversation, _live(after, "after"), limit)
     if before is not None:
-        cursor = _cursor(before, conversation)
+        cursor = parse_cursor(before, conversation)
         head, seen = _live(cursor.live, "before"), set(cursor.seen)
         bounds = {int(partition): offset for partition, offset in cursor.before.items()}
     else:
@@ -286,7 +286,12 @@ def _live(text: str, argument: str) -> Checkpoint:
         ) from error
 
 
-def _cursor(text: str, conversation: str) -> _Cursor:
+def parse_cursor(text: str, conversation: str) -> _Cursor:
+    """The cursor in ``TranscriptPage.older``.
+
+    Raises:
+        InvalidError: it is none, or of another conversation.
+    """
     try:
         value: Any = orjson.loads(text)
         cursor = msgspec.convert(value, _Cursor)

@@ -125,6 +125,10 @@ def _events(data: bytes) -> object:
     return state
 
 
+def _cursor(data: bytes) -> object:
+    return parse_cursor(data.decode("utf-8", "replace"), _MATCH.conversation_id)
+
+
 def _skill(data: bytes) -> object:
     """A ``SKILL.md``."""
     text, _ = decode_text(data)

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from laser.limits import MAX_COMPACTION_LEASE_SECONDS
 from laser.session.active.entries import MODEL_KINDS, NewEntry
 from laser.session.active.entry_set import EntrySet, SavedEntries
 from laser.session.active.events import (
@@ -245,7 +246,9 @@ class ActiveFold:
             return f"conflict: the request saw revision {event.seen}, the context is at {self._revision}"
         if event.mode == "provider_triggered" and self._api != _PRUNING_API:
             return f"refused: mode provider_triggered goes with {_PRUNING_API}, the session's API is {self._api}"
-        self._pending = PendingCompaction(event.request, event.seen, event.mode, at_micros, event.lease)
+        # Whoever wrote the event, nobody holds a context for longer.
+        lease = min(max(event.lease, 0.0), MAX_COMPACTION_LEASE_SECONDS)
+        self._pending = PendingCompaction(event.request, event.seen, event.mode, at_micros, lease)
         return None
 
     def _commit(self, event: CompactionCommitted) -> str | None:

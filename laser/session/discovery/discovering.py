@@ -23,7 +23,7 @@ from laser.session.active.entries import NewEntry
 from laser.session.discovery.front_matter import read_front_matter
 from laser.session.discovery.reports import Discovery, DiscoveryReport, Skill, SourceReport
 
-__all__ = ["SKILL_CATALOG", "catalog_entry", "discover", "skill_entry"]
+__all__ = ["SKILL_CATALOG", "catalog_entry", "decode_text", "discover", "read_head", "skill_entry"]
 
 SKILL_CATALOG: Final = "skills"
 """The key of the catalog of skills."""
@@ -67,7 +67,7 @@ class _Look:
         except LaserError as error:
             self.leave_out(files, path, kind, str(error))
             return None
-        text, reason = _text(data)
+        text, reason = decode_text(data)
         if text is None:
             self.leave_out(files, path, kind, reason, len(data))
             return None
@@ -138,7 +138,7 @@ async def skill_entry(
     if tree is None:
         raise NotFoundError(f"files: none is called {skill.files!r}, where skill {skill.name} was found")
     data = await tree.read(skill.path, MAX_SKILL_BYTES)
-    text, reason = _text(data)
+    text, reason = decode_text(data)
     if text is None:
         raise CodecError(f"skill {skill.name}: {reason}")
     _, body = read_front_matter(text)
@@ -223,7 +223,7 @@ async def _skills(look: _Look, files: Files, skills: dict[str, Skill]) -> None:
             continue
         text, data = found
         try:
-            name, description = _head(text)
+            name, description = read_head(text)
         except CodecError as error:
             look.leave_out(files, path, "skill", str(error), len(data))
             continue
@@ -239,7 +239,12 @@ async def _skills(look: _Look, files: Files, skills: dict[str, Skill]) -> None:
         skills[name] = Skill(name, description, files.name, path, look.take(files, path, "skill", data))
 
 
-def _head(text: str) -> tuple[str, str]:
+def read_head(text: str) -> tuple[str, str]:
+    """The name and description in the head of a ``SKILL.md``.
+
+    Raises:
+        CodecError: there is no head, or one of them is not what it may be.
+    """
     values, _ = read_front_matter(text)
     name, description = values.get("name", ""), " ".join(values.get("description", "").split())
     if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
@@ -253,7 +258,8 @@ def _head(text: str) -> tuple[str, str]:
     return name, description
 
 
-def _text(data: bytes) -> tuple[str | None, str]:
+def decode_text(data: bytes) -> tuple[str | None, str]:
+    """The text in a file, or why there is none."""
     if data.startswith(_OTHER_ENCODINGS):
         return None, "is UTF-16, not UTF-8"
     try:
