@@ -93,8 +93,7 @@ async def test_names_that_a_tree_cannot_hold_are_reported(site: ls.Workspace, tm
     source.mkdir()
     (source / "good").write_text("1")
     (source / "line\nbreak").write_text("2")
-    with open(os.path.join(os.fsencode(source), b"\xff"), "wb") as file:
-        file.write(b"3")
+    (source / os.fsdecode(b"\xff")).write_text("3")
     report = await site.import_(source)
     assert report.files == 1
     assert len(report.left_out) == 2
