@@ -10,7 +10,7 @@ import msgspec
 
 __all__ = [
     "FTS", "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "NEWEST_FIRST", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SEARCH",
-    "SEMANTIC", "SMALLEST",
+    "PLAIN", "SEMANTIC", "SMALLEST",
     "Figure", "Line", "Ratio", "Result", "make_line",
 ]  # fmt: skip
 
@@ -25,6 +25,7 @@ RAW: Final = "apache-iggy"
 OPENAI: Final = "openai-agents"
 LANGGRAPH: Final = "langgraph"
 NEWEST_FIRST: Final = "newest first"
+PLAIN: Final = "plain SQLite or file"
 SMALLEST: Final = "smallest log"
 FTS: Final = "plain FTS5"
 SEARCH: Final = "laser, keywords alone"
