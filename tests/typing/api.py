@@ -175,3 +175,23 @@ async def turns(laser: ls.Laser) -> None:
     assert_type((await session.read()).context, ls.ActiveState)
     assert_type(await session.read_run(run.id), ls.RunDetail)
     assert_type((await session.runs())[0].turns, tuple[ls.TurnDetail, ...])
+
+
+async def keeps_content(laser: ls.Laser, ctx: ls.ContextScope) -> None:
+    content = laser.content("acme", over=1_000)
+    assert_type(content, ls.Content)
+    ref = await content.put(b"bytes", media_type="image/png", children=["0" * 64])
+    assert_type(ref, ls.ContentRef)
+    assert_type(await content.get(ref, start=1), bytes)
+    async for chunk in content.stream(ref.digest):
+        assert_type(chunk, bytes)
+    assert_type(await content.head(ref), ls.ContentHead)
+    assert_type(await content.release("holder"), int)
+    entry = await content.entry(ref, kind="image", provenance_ref=ref)
+    assert_type(entry, ls.ContentEntry)
+    assert_type(await ctx.append_content("own.topic", entry, content=content), ls.AppendReceipt)
+    assert_type(await ctx.append("own.topic", "text", content=content), ls.AppendReceipt)
+    messages = await ctx.fetch(resolve=content)
+    assert_type(messages[0].content, ls.ContentEntry | None)
+    assert_type(await content.collect(dry_run=True), ls.CollectReport)
+    assert_type(await laser.collect_content(grace=60), ls.CollectReport)
