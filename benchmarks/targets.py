@@ -94,6 +94,13 @@ TARGETS: Final = (
            "", {"items": 100_000}),
     Target("memory_view.catch_up", "embedded", "per_second", 20_000, "records folded into memory's view", "",
            {"items": 100_000}),
+    # Long sessions.
+    Target("compaction.plan", "process", "median", 20, "planning over 10,000 messages", "", {"messages": 10_000}),
+    Target("compaction.prepare", "embedded", "median", 20, "`prepare` over 10,000 messages", "", {"messages": 10_000}),
+    Target("compaction.grep", "embedded", "median", 100, "`lcm_grep` over 100,000 rows, one holds it", "",
+           {"rows": 100_000, "hits": "rare"}),
+    Target("compaction.grep", "embedded", "median", 100, "`lcm_grep` over 100,000 rows, none holds it", "",
+           {"rows": 100_000, "hits": "absent"}),
     # What is found, in the questions of ``benchmarks.questions``.
     Target("recall.search", "process", "least", 52, "answers in the first 5 of `search`", "", _FIRST_5),
     Target("recall.hybrid", "process", "least", 60, "answers in the first 5 of hybrid recall", "", _FIRST_5),

@@ -11,6 +11,7 @@ from benchmarks.subjects import (
     append,
     batching,
     chats,
+    compaction,
     content,
     conversations,
     durability,
@@ -48,6 +49,7 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "memory": memory.run,
     "memory_view": memory_view.run,
     "recall": recall.run,
+    "compaction": compaction.run,
     "prompts": prompts.run,
     "facts": facts.run,
 }

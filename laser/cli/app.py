@@ -10,12 +10,14 @@ import laser as ls
 from laser.cli.append import append
 from laser.cli.bootstrap import bootstrap
 from laser.cli.checkpoint import checkpoint
+from laser.cli.compact import compact, strategies
 from laser.cli.content import contents
 from laser.cli.context import contexts
 from laser.cli.doctor import doctor
 from laser.cli.fetch import fetch
 from laser.cli.graph import graphs
 from laser.cli.import_ import import_transcript
+from laser.cli.lcm import lcm
 from laser.cli.memory import memories
 from laser.cli.prompt import prompts
 from laser.cli.serve_info import serve_info
@@ -48,11 +50,14 @@ app.command("topics")(topics)
 app.command("bootstrap")(bootstrap)
 app.command("import")(import_transcript)
 app.command("serve-info")(serve_info)
+app.command("compact")(compact)
+app.command("strategies")(strategies)
 app.command("doctor")(doctor)
 app.add_typer(snapshots, name="snapshot")
 app.add_typer(sessions, name="session")
 app.add_typer(contexts, name="context")
 app.add_typer(graphs, name="graph")
+app.add_typer(lcm, name="lcm")
 app.add_typer(prompts, name="prompt")
 app.add_typer(contents, name="content")
 app.add_typer(workspaces, name="workspace")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from laser.compaction.rows import Row
+from laser.compaction.rows import INSTRUCTIONS, Row
 
 __all__ = ["Unit", "UnitFold", "units_of"]
 
@@ -39,7 +39,10 @@ class UnitFold:
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._starts: list[int] = []
+        self._tokens: list[int] = []
         self._units: list[Unit] = []
+        self._changed: set[int] = set()
         self._groups: dict[int, set[int]] = {}
         self._waiting: dict[str, list[int]] = {}
         self._open: dict[int, int] = {}
@@ -50,47 +53,54 @@ class UnitFold:
 
     def take(self, row: Row) -> None:
         """Takes the next row."""
-        units = self._units
-        if not units or (row.user and self._seen_user):
-            units.append(Unit(self._count, self._count, 0, len(units)))
-        self._seen_user = self._seen_user or row.user
+        if row.user or not self._starts:
+            if self._seen_user or not self._starts:
+                # The unit before ends here.
+                self._changed.add(len(self._starts) - 1)
+                self._starts.append(self._count)
+                self._tokens.append(0)
+            self._seen_user = row.user or self._seen_user
         self._count += 1
-        number = len(units) - 1
-        changed = {number}
+        number = len(self._starts) - 1
+        if row.role not in INSTRUCTIONS:
+            self._tokens[number] += row.tokens
         for call_id in row.results:
             callers = self._waiting.get(call_id)
             if callers:
                 caller = callers[-1] if row.interim else callers.pop()
                 self._open[caller] -= not row.interim
-                changed |= self._join(caller, number)
+                self._join(caller, number)
         for call_id in row.calls:
             self._waiting.setdefault(call_id, []).append(number)
             self._open[number] = self._open.get(number, 0) + 1
-        tokens = 0 if row.pinned else row.tokens
-        last = units[number]
-        units[number] = Unit(last.start, self._count, last.tokens + tokens, last.last, last.open)
-        for one in changed:
-            self._renew(one)
 
     def units(self) -> tuple[Unit, ...]:
         """The units so far, together all rows."""
+        self._changed.update(range(max(0, len(self._units) - 1), len(self._starts)))
+        self._changed.discard(-1)
+        for number in sorted(self._changed):
+            unit = self._unit(number)
+            if number < len(self._units):
+                self._units[number] = unit
+            else:
+                self._units.append(unit)
+        self._changed.clear()
         return tuple(self._units)
 
-    def _join(self, one: int, other: int) -> set[int]:
+    def _join(self, one: int, other: int) -> None:
         if one == other and one not in self._groups:
-            return {one}
+            return
         joined = self._groups.get(one, {one}) | self._groups.get(other, {other})
         for number in joined:
             self._groups[number] = joined
-        return joined
+        self._changed |= joined
 
-    def _renew(self, number: int) -> None:
-        unit = self._units[number]
+    def _unit(self, number: int) -> Unit:
         group = self._groups.get(number)
         is_open = any(self._open.get(one, 0) for one in group or (number,))
+        stop = self._starts[number + 1] if number + 1 < len(self._starts) else self._count
         last = max(group) if group else number
-        if (last, is_open) != (unit.last, unit.open):
-            self._units[number] = Unit(unit.start, unit.stop, unit.tokens, last, is_open)
+        return Unit(self._starts[number], stop, self._tokens[number], last, is_open)
 
 
 def units_of(rows: Iterable[Row]) -> tuple[Unit, ...]:

@@ -18,7 +18,7 @@ from laser.compaction.rows import Row, make_row
 from laser.compaction.sizes import message_cost, text_cost
 from laser.compaction.text import clip, payload_text, user_text
 from laser.compaction.transcript import History
-from laser.compaction.units import units_of
+from laser.compaction.units import UnitFold, units_of
 from laser.model.transcript import SourceRef
 from laser.testing.compaction_cases.base import assistant, call, result, system, user
 from laser.testing.strategies import chat_histories, payloads
@@ -221,3 +221,12 @@ def test_search_follows_rows_that_come_and_go() -> None:
     assert list(index.find(rows[100:], "word 100 ", 0, 4_900)) == [0]
     assert list(index.find(rows[100:200], "word 150", 0, 100)) == [50]
     assert list(index.find((), "word", 0, 0)) == []
+
+
+@given(chat_histories(24))
+def test_units_of_a_growing_transcript_are_those_of_the_whole(history: list[dict[str, Any]]) -> None:
+    rows = rows_of(*(json.dumps(message).encode() for message in history))
+    fold = UnitFold()
+    for count, row in enumerate(rows, 1):
+        fold.take(row)
+        assert fold.units() == units_of(rows[:count])
