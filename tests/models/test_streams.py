@@ -418,3 +418,18 @@ def test_many_small_pieces_take_no_more_than_their_number() -> None:
         return spent
 
     assert min(seconds(8_000) for _ in range(3)) < 3 * min(seconds(4_000) for _ in range(3))
+
+
+def test_a_first_event_that_says_completed_completes_nothing() -> None:
+    stream = ReplyStream("openai_responses")
+    stream.add({"type": "response.created", "response": answers.response([])})
+    assert (stream.close().completed, stream.close().stop) == (False, "interrupted")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_two_lines_of_data_cut_between_any_two_bytes(end: bytes) -> None:
+    lines = (b'data: {"choices":[{"index":0,"delta":{"content":"x"},', b'data: "finish_reason":"stop"}]}', b"", b"")
+    data = end.join(lines)
+    for place in range(len(data) + 1):
+        reply = fed("chat_completions", data, [place])
+        assert (reply.text, reply.completed) == ("x", True)
