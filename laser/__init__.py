@@ -3,30 +3,9 @@
 ``import laser as ls``; start with ``ls.Laser.connect``.
 """
 
+import typing as _typing
+
 from laser.client import Laser, context_checkpoint
-from laser.client.directory import Directory
-from laser.compaction.compaction import Compaction
-from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
-from laser.compaction.lcm.copying import copy_nodes
-from laser.compaction.lcm.folds import LcmFolds
-from laser.compaction.lcm.strategy import Lcm
-from laser.compaction.lcm.tools import FoldInfo, FoldPage, GrepHit, GrepPage, LcmTools, RowText, TextPage
-from laser.compaction.prior import FoldProvider, Prior, StoredFold
-from laser.compaction.registry import StrategyRegistry
-from laser.compaction.rolling import Rolling
-from laser.compaction.saved import CompactionStep
-from laser.compaction.strategy import (
-    CompactionLimits,
-    CompactionProgress,
-    CompactionStrategy,
-    CompactionView,
-    CompactionWork,
-)
-from laser.compaction.summarizers.extractive import ExtractiveSummarizer
-from laser.compaction.summarizers.models import ModelSummarizer
-from laser.compaction.tools import RecoveryTool
-from laser.content.collecting import CollectReport
-from laser.content.content import Content
 from laser.context.batching import Batching, PendingReceipt
 from laser.context.catching_up import CatchUpProgress
 from laser.context.chat_policies import ChatRoles, ToolPairs
@@ -66,14 +45,7 @@ from laser.errors import (
     TransportError,
     UnsupportedError,
 )
-from laser.graph.graph import Graph
 from laser.limits import CONTEXT_READ_WINDOW
-from laser.memory.consolidation import ConsolidationReport
-from laser.memory.facts import Fact, FactCell
-from laser.memory.hits import MemoryItem
-from laser.memory.memory import Memory
-from laser.memory.reranking import Rerank
-from laser.memory.scoped import ScopedMemory
 from laser.model.checkpoint import Checkpoint
 from laser.model.content import ContentEntry, ContentHead, ContentRef
 from laser.model.graph import Edge, GraphAssertion, GraphSource, Node
@@ -91,35 +63,98 @@ from laser.ports.files import FileEntry, Files
 from laser.ports.kv import ABSENT, KvEntry, KvPage
 from laser.ports.log import EngineInfo
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
-from laser.session.active.active import ActiveContext
-from laser.session.active.compacting import Account, Compactor
-from laser.session.active.entries import ContextEntry, NewEntry
-from laser.session.active.events import Add, Remove, Replace
-from laser.session.active.state import (
-    ActiveState,
-    PendingCompaction,
-    RunState,
-    compactable,
-    compactable_tokens,
-    compaction_due,
-)
-from laser.session.active.turns import Run, Turn
-from laser.session.active.lowering import item_entries, lowering_entries, reply_entries, usage_counts
-from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
-from laser.session.discovery.reports import Discovery, DiscoveryReport, Skill, SourceReport
-from laser.session.forking import MessageOrigin
 from laser.session.lifecycle import ForkOrigin, SessionState, SessionStatus
 from laser.session.manifest import AssembledContext, ContextManifest, MessageRef
-from laser.session.runs import RunDetail, TurnDetail
 from laser.session.scope import ContextScope
-from laser.session.session import Session, SessionReading
-from laser.session.sessions import Sessions
-from laser.session.transcript import TranscriptPage
 from laser.wire.snapshot import decode_snapshot, encode_snapshot
-from laser.workspace.directories import ImportReport
-from laser.workspace.heads import Version
-from laser.workspace.workspace import Change, FileInfo, Head, TreeView, Workspace
-from laser.workspace.workspaces import Workspaces
+
+if _typing.TYPE_CHECKING:
+    from laser._rooms import (
+        Account,
+        ActiveContext,
+        ActiveState,
+        Add,
+        Change,
+        CollectReport,
+        Compaction,
+        CompactionLimits,
+        CompactionProgress,
+        CompactionStep,
+        CompactionStrategy,
+        CompactionView,
+        CompactionWork,
+        Compactor,
+        ConsolidationReport,
+        Content,
+        ContextEntry,
+        ContextObservation,
+        ContextSection,
+        Directory,
+        Discovery,
+        DiscoveryReport,
+        ExtractiveSummarizer,
+        Fact,
+        FactCell,
+        FileInfo,
+        FoldInfo,
+        FoldPage,
+        FoldProvider,
+        Graph,
+        GrepHit,
+        GrepPage,
+        Head,
+        ImportReport,
+        Lcm,
+        LcmFolds,
+        LcmTools,
+        Memory,
+        MemoryItem,
+        MessageOrigin,
+        ModelSummarizer,
+        NewEntry,
+        PendingCompaction,
+        PreparedInput,
+        PreparedRequest,
+        Prior,
+        RecoveryTool,
+        Remove,
+        Replace,
+        Rerank,
+        Rolling,
+        RowText,
+        Run,
+        RunDetail,
+        RunState,
+        ScopedMemory,
+        Session,
+        SessionReading,
+        Sessions,
+        Skill,
+        SourceReport,
+        StoredFold,
+        StrategyRegistry,
+        TextPage,
+        Tokenizer,
+        TranscriptPage,
+        TreeView,
+        Turn,
+        TurnDetail,
+        Version,
+        Workspace,
+        Workspaces,
+        catalog_entry,
+        compactable,
+        compactable_tokens,
+        compaction_due,
+        copy_nodes,
+        discover,
+        item_entries,
+        lowering_entries,
+        reply_entries,
+        skill_entry,
+        tokens,
+        usage_counts,
+    )
 
 __version__ = "0.1.0"
 
@@ -312,3 +347,17 @@ __all__ = [
     "tokens",
     "usage_counts",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    # Names of the rooms are looked up when they are first asked for: to import all of them takes longer than everything
+    # else that a program with a conversation and nothing more needs.
+    if name in __all__:
+        from laser import _rooms
+
+        return getattr(_rooms, name)
+    raise AttributeError(f"module 'laser' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
