@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import socket
+import subprocess
+import sys
 import traceback
 import types
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 import laser as ls
+from laser import _rooms
 
 PUBLIC = {name: getattr(ls, name) for name in ls.__all__}
 
@@ -19,8 +22,19 @@ def test_all_is_what_is_there() -> None:
     there = {
         name for name, value in vars(ls).items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
+    there.update(_rooms.__all__)
     assert set(ls.__all__) == there
     assert len(ls.__all__) == len(there)
+
+
+def test_an_import_leaves_the_rooms_alone() -> None:
+    """They are imported when something of them is first asked for."""
+    rooms = ("compaction", "graph", "memory", "models", "prompt", "workspace")
+    asks = f"import sys, laser; print([room for room in {rooms} if f'laser.{{room}}' in sys.modules]); laser.Workspaces"
+    done = subprocess.run([sys.executable, "-c", asks], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ls.nothing  # type: ignore[attr-defined]  # noqa: B018 - it is looked up
 
 
 def test_all_is_sorted() -> None:

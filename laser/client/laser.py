@@ -6,18 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
 from laser.client.connecting import Connecting
 from laser.client.opening import Target, read_target
 from laser.client.topics import TopicAdmin
-from laser.compaction.compaction import Compaction
-from laser.compaction.registry import StrategyRegistry
-from laser.compaction.sizes import Estimator
-from laser.content.collecting import CollectReport
-from laser.content.content import Content, collect_content
 from laser.content.store import ContentStore
 from laser.context.assembly import assemble, choose_policy
 from laser.context.batching import Batching
@@ -25,23 +20,29 @@ from laser.context.checkpoints import take_checkpoint
 from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
 from laser.errors import ClosedError
-from laser.graph.graph import Graph
 from laser.limits import CONTENT_GRACE_SECONDS, MAX_INLINE_BYTES
-from laser.memory.memory import Backend, Memory
-from laser.memory.reranking import Rerank
 from laser.model.checkpoint import Checkpoint
 from laser.model.ids import parse_conversation_id
 from laser.model.messages import Messages
-from laser.ports.embedder import Embedder
 from laser.ports.kv import KeyValue
 from laser.ports.log import EngineInfo, Log
-from laser.ports.summarizer import Summarizer
 from laser.ports.view_store import Views
-from laser.session.relating import related_by
 from laser.session.scope import ContextScope
-from laser.session.session import Session
-from laser.session.sessions import Sessions
-from laser.workspace.workspaces import Workspaces
+
+if TYPE_CHECKING:
+    from laser.compaction.compaction import Compaction
+    from laser.compaction.registry import StrategyRegistry
+    from laser.compaction.sizes import Estimator
+    from laser.content.collecting import CollectReport
+    from laser.content.content import Content
+    from laser.graph.graph import Graph
+    from laser.memory.memory import Backend, Memory
+    from laser.memory.reranking import Rerank
+    from laser.ports.embedder import Embedder
+    from laser.ports.summarizer import Summarizer
+    from laser.session.session import Session
+    from laser.session.sessions import Sessions
+    from laser.workspace.workspaces import Workspaces
 
 __all__ = ["Laser", "context_checkpoint"]
 
@@ -53,6 +54,8 @@ class Laser(TopicAdmin):
 
     It may be used by many tasks of one event loop at once.
     """
+
+    # The rooms are imported by the methods that lead to them: a program pays for those only that it enters.
 
     def __init__(self, log: Log, target: Target) -> None:
         self._log = log
@@ -167,6 +170,8 @@ class Laser(TopicAdmin):
             tenant: whose, 1 to ``MAX_TENANT_BYTES`` bytes. There is none by default: nobody's bytes get mixed up.
             over: ``append(…, content=…)`` keeps payloads of more bytes than this as content.
         """
+        from laser.content.content import Content
+
         return Content(self, tenant, over)
 
     def workspaces(self, tenant: str) -> Workspaces:
@@ -175,6 +180,8 @@ class Laser(TopicAdmin):
         Args:
             tenant: whose, 1 to ``MAX_TENANT_BYTES`` bytes.
         """
+        from laser.workspace.workspaces import Workspaces
+
         return Workspaces(self, tenant)
 
     async def collect_content(
@@ -186,6 +193,8 @@ class Laser(TopicAdmin):
         max_pages: int = 1_000_000,
     ) -> CollectReport:
         """Removes the content of all tenants that nothing keeps any more; see ``Content.collect``."""
+        from laser.content.content import collect_content
+
         return await collect_content(self, None, grace, upload_grace, dry_run, max_pages)
 
     def memory(self, namespace: str) -> Memory:
@@ -194,6 +203,8 @@ class Laser(TopicAdmin):
         Args:
             namespace: 1 to 255 bytes; on the log it stands beside the stream's name, together at most 255 bytes.
         """
+        from laser.memory.memory import Memory
+
         return Memory(self, namespace)
 
     def memory_with(
@@ -211,6 +222,9 @@ class Laser(TopicAdmin):
             backend, embedder, rerank: see ``Memory``.
             graph: the graph whose names the strategy ``graph`` follows.
         """
+        from laser.memory.memory import Memory
+        from laser.session.relating import related_by
+
         related = None if graph is None else related_by(self.graph(graph))
         return Memory(self, namespace, backend, embedder=embedder, rerank=rerank, related=related)
 
@@ -220,10 +234,14 @@ class Laser(TopicAdmin):
         Args:
             name: 1 to ``MAX_GRAPH_NAME_BYTES`` bytes.
         """
+        from laser.graph.graph import Graph
+
         return Graph(self, name)
 
     def sessions(self) -> Sessions:
         """The stream's sessions. Does no I/O."""
+        from laser.session.sessions import Sessions
+
         return Sessions(self)
 
     def compaction(
@@ -241,6 +259,8 @@ class Laser(TopicAdmin):
         Args:
             session: a session, its id, or any conversation's. Others: see ``Compaction``.
         """
+        from laser.compaction.compaction import Compaction
+
         return Compaction(
             self,
             session if isinstance(session, str) else session.id,

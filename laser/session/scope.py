@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from laser.context.scope import ConversationScope
-from laser.graph.graph import Graph
-from laser.memory.memory import Backend, Memory
-from laser.memory.reranking import Rerank
-from laser.memory.scoped import ScopedMemory
-from laser.ports.embedder import Embedder
-from laser.session.relating import related_by
+
+if TYPE_CHECKING:
+    from laser.graph.graph import Graph
+    from laser.memory.memory import Backend, Memory
+    from laser.memory.reranking import Rerank
+    from laser.memory.scoped import ScopedMemory
+    from laser.ports.embedder import Embedder
 
 __all__ = ["ContextScope"]
 
@@ -25,6 +28,9 @@ class ContextScope(ConversationScope):
         Args:
             memory: a namespace, as ``Laser.memory`` takes it, or a memory of this client.
         """
+        from laser.memory.memory import Memory
+        from laser.memory.scoped import ScopedMemory
+
         handle = memory if isinstance(memory, Memory) else Memory(self._laser, memory)
         return ScopedMemory(handle, self._conversation)
 
@@ -38,6 +44,10 @@ class ContextScope(ConversationScope):
         graph: str | None = None,
     ) -> ScopedMemory:
         """This conversation's memory, with an embedder, a reranker or a graph; see ``Laser.memory_with``."""
+        from laser.memory.memory import Memory
+        from laser.memory.scoped import ScopedMemory
+        from laser.session.relating import related_by
+
         related = None if graph is None else related_by(self.graph(graph))
         handle = Memory(self._laser, namespace, backend, embedder=embedder, rerank=rerank, related=related)
         return ScopedMemory(handle, self._conversation)
@@ -50,4 +60,6 @@ class ContextScope(ConversationScope):
         Args:
             name: 1 to ``MAX_GRAPH_NAME_BYTES`` bytes.
         """
+        from laser.graph.graph import Graph
+
         return Graph(self._laser, name, self._conversation)
