@@ -52,6 +52,7 @@ def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "\nwindow 2\n" in said
     assert "\n2 ['Be brief.', 'My charger does not fit.']\nWhich label is on it? None\n" in said
     assert "['Globex']\n['Acme']\n['Alice']\n" in said
+    assert "compacted 200 True\n" in said
     assert "no.such.topic False" in said
 
 

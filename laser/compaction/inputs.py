@@ -12,6 +12,7 @@ import orjson
 
 from laser.compaction.rows import Row
 from laser.compaction.sizes import message_cost
+from laser.model.content import ContentEntry
 from laser.model.transcript import SourceRef
 
 __all__ = [
@@ -47,12 +48,14 @@ class PreparedInput(msgspec.Struct, frozen=True, gc=False):
         payload: a message as JSON bytes: a row's own, or ``{"role": "user", "content": …}``.
         tokens: what it is estimated to cost. kind: what it is.
         source: the row that it shows; ``None`` for what is no row.
+        content: of a row that is kept as content; its payload is the reference, to be resolved before it is sent.
     """
 
     payload: bytes
     tokens: int
     kind: InputKind
     source: SourceRef | None = None
+    content: ContentEntry | None = None
 
 
 class ContextSection(msgspec.Struct, frozen=True):
@@ -120,7 +123,7 @@ def said(text: str, kind: InputKind, cost: int | None = None) -> PreparedInput:
 
 def shown(row: Row, kind: InputKind) -> PreparedInput:
     """An input that is a row."""
-    return PreparedInput(row.payload, row.tokens, kind, row.ref)
+    return PreparedInput(row.payload, row.tokens, kind, row.ref, row.content)
 
 
 def sections_of(inputs: Iterable[PreparedInput]) -> tuple[ContextSection, ...]:

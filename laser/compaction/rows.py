@@ -9,7 +9,9 @@ import msgspec
 import orjson
 
 from laser.compaction.sizes import Estimator
+from laser.compaction.text import payload_text
 from laser.model.chat import chat_facts
+from laser.model.content import ContentEntry
 from laser.model.transcript import SourceRef
 
 __all__ = ["INSTRUCTIONS", "Row", "make_row", "stub_row", "tokens_of"]
@@ -30,6 +32,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         role: lower case; ``None`` for what is no chat message. user: whether it is something that a user wrote.
         calls: ids of the calls it makes. results: ids of the calls whose results it brings.
         interim: its results are not final: another one is to come.
+        content: of a message whose bytes are kept as content; its payload is the reference.
     """
 
     ref: SourceRef
@@ -40,6 +43,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     interim: bool = False
+    content: ContentEntry | None = None
 
     @property
     def seq(self) -> int:
@@ -47,17 +51,28 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.ref.seq
 
     @property
+    def text(self) -> str:
+        """Its words; of what is kept as content the preview."""
+        if self.content is None:
+            return payload_text(self.payload)
+        kept = self.content
+        return f"[{kept.ref.media_type}, {kept.size:,} bytes kept as content] {kept.preview}".rstrip()
+
+    @property
     def pinned(self) -> bool:
         """Whether it is an instruction."""
         return self.role in INSTRUCTIONS
 
 
-def make_row(ref: SourceRef, payload: bytes, estimator: Estimator) -> Row:
-    """The row of a message.
+def make_row(ref: SourceRef, payload: bytes, estimator: Estimator, content: ContentEntry | None = None) -> Row:
+    """The row of a message. One that is kept as content costs what its entry says, else a quarter of its bytes.
 
     A result is interim when the message says ``"interim": true``, or has a ``status`` that is not final, such as
     ``in_progress`` or ``pending``.
     """
+    if content is not None:
+        tokens = content.tokens if content.tokens is not None else (content.size + 3) // 4
+        return Row(ref, payload, tokens, content=content)
     facts = chat_facts(payload)
     user = facts.role == "user" and not facts.results
     interim = bool(facts.results) and _is_interim(payload)

@@ -12,7 +12,7 @@ import msgspec
 
 from laser.compaction.rows import Row
 from laser.compaction.sizes import text_cost
-from laser.compaction.text import neutral, payload_text
+from laser.compaction.text import neutral
 from laser.errors import LaserError, SummaryError
 from laser.memory.redaction import redact
 from laser.ports.summarizer import Summarizer, Summary, SummaryKind, SummaryRequest
@@ -73,7 +73,7 @@ class Piece:
 
 def paragraph(row: Row) -> str:
     """A row as a summarizer reads it."""
-    return f"{row.role or 'message'}: {payload_text(row.payload)}"
+    return f"{row.role or 'message'}: {row.text}"
 
 
 def pieces_of(rows: Sequence[Row], limit: int) -> Iterator[Piece]:

@@ -78,7 +78,7 @@ class Transcript(Following):
                 self._era += 1
             self._partition = message.partition
             ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
-            row = make_row(ref, message.payload, self._estimator)
+            row = make_row(ref, message.payload, self._estimator, message.content)
             self._rows.append(row)
             self._inputs.append(shown(row, "tail"))
             self._units.take(row)

@@ -283,3 +283,19 @@ async def test_a_changed_transcript_resets_rolling(memory_laser: ls.Laser) -> No
     await desk.compaction.compact(window=WINDOW)
     assert desk.summarizer.requests[-1].previous is None or "Account" not in desk.summarizer.requests[1].text
     assert (await desk.prepare(100_000)).observation.covered > 0
+
+
+async def test_messages_kept_as_content(desk: Desk) -> None:
+    content = desk.laser.content("acme")
+    scope = desk.laser.context(desk.session)
+    await scope.append(ls.AgentTopic.Sessions, "line of a long log\n" * 10_000, content=content)
+    await desk.say(assistant("noted"))
+    prepared = await desk.compaction.prepare(window=1_000_000)
+    kept = prepared.inputs[0].content
+    assert kept is not None
+    assert prepared.inputs[0].tokens >= 40_000
+    assert await content.get(kept.ref) == b"line of a long log\n" * 10_000
+    await desk.talk(40)
+    await desk.compaction.compact(window=WINDOW)
+    assert "190,000 bytes kept as content] line of a long log" in desk.summarizer.seen
+    assert (await desk.compaction.prepare(window=WINDOW)).observation.covered > 2

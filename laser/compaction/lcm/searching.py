@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from laser.compaction.rows import Row
-from laser.compaction.text import payload_text
 
 __all__ = ["TextIndex", "excerpt"]
 
@@ -58,7 +57,7 @@ class TextIndex:
             at = 0
             for row in rows[base : base + _PAGE_ROWS]:
                 # A mark that is in no text parts the rows, so that nothing is found across two of them.
-                folded = payload_text(row.payload).casefold().replace("\0", " ")
+                folded = row.text.casefold().replace("\0", " ")
                 begins.append(at)
                 words.append(folded)
                 at += len(folded) + 1

@@ -17,7 +17,6 @@ from laser.compaction.events import Saved
 from laser.compaction.lcm.nodes import Node, Tree, read_tree
 from laser.compaction.lcm.searching import TextIndex, excerpt
 from laser.compaction.rows import Row
-from laser.compaction.text import payload_text
 from laser.compaction.tools import RecoveryTool
 from laser.compaction.transcript import History
 from laser.errors import InvalidError, LimitError, NotFoundError
@@ -234,7 +233,7 @@ class LcmTools:
             start, stop = max(begin, history.place(first)), history.place(last + 1)
             for place in self._index.find(history.rows, text, start, stop) if start < stop else ():
                 row = history.rows[place]
-                found.append(GrepHit(excerpt(payload_text(row.payload), text), row.seq, row.role))
+                found.append(GrepHit(excerpt(row.text, text), row.seq, row.role))
                 if len(found) == count:
                     return found
         return found
@@ -263,7 +262,7 @@ def _node(tree: Tree, number: int) -> Node:
 
 
 def _part(row: Row, start: int, room: int) -> tuple[RowText, int, bool]:
-    text = payload_text(row.payload)
+    text = row.text
     rest = text[start:]
     if len(rest.encode("utf-8", "replace")) > room:
         # At least a few characters: a page that shows nothing would never end.
