@@ -47,6 +47,7 @@ from laser.session.active.state import (
 from laser.session.active.turns import Run, Turn
 from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
 from laser.session.discovery.reports import Discovery, DiscoveryReport, Skill, SourceReport
+from laser.session.discovery.trees import TreeFiles
 from laser.session.forking import MessageOrigin
 from laser.session.runs import RunDetail, TurnDetail
 from laser.session.session import Session, SessionReading
@@ -124,6 +125,7 @@ __all__ = [
     "TextPage",
     "Tokenizer",
     "TranscriptPage",
+    "TreeFiles",
     "TreeView",
     "Turn",
     "TurnDetail",

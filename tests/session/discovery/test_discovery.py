@@ -293,3 +293,29 @@ async def test_in_a_session(laser: ls.Laser, tmp_path: Path) -> None:
     Path(tmp_path / ".agents/prompts/instructions.md").unlink()
     await session.discover(files)
     assert [one.kind for one in (await session.active.read()).entries] == ["catalog", "catalog", "skill"]
+
+
+async def test_in_a_workspace(tmp_path: Path) -> None:
+    """The same files give the same, from a directory and from a version of a workspace."""
+    root = tmp_path / "root"
+    prompt(root, "instructions.md", "main")
+    prompt(root, "instructions.d/a.md", "more")
+    prompt(root, "instructions.d/big.md", "x" * (limits.MAX_INSTRUCTION_BYTES + 1))
+    skill(root, "pdf")
+    async with ls.Laser.connect("memory:") as laser:
+        workspace = await laser.workspaces("acme").create("site")
+        await workspace.import_(root)
+        files = ls.TreeFiles(await workspace.tree(), name="site")
+        found = await ls.discover(files)
+        assert found == await ls.discover(ls.Directory(root, name="site"))
+        assert texts(found.instructions) == ["main", "more"]
+        entry = await ls.skill_entry(files, found.skills[0])
+        assert entry.payload == b"# How\nDo pdf."
+        await workspace.write(".agents/prompts/instructions.md", "newer")
+        assert await ls.discover(files) == found, "a version never changes"
+        newer = ls.TreeFiles(await workspace.tree(), name="site")
+        assert texts((await ls.discover(newer)).instructions) == ["newer", "more"]
+        for absent in (".agents/none.md", ".agents"):
+            with pytest.raises(ls.NotFoundError):
+                await files.read(absent, 10)
+        assert await files.entries(".agents/prompts/instructions.md") == ()
