@@ -10,13 +10,21 @@ from typing import Any, Final, Literal
 import anyio
 import msgspec
 
-from laser.compaction.events import Failed, Saved, Switched
+from laser.compaction.events import Event, Failed, Saved, Switched
 from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedRequest, Status, sections_of
 from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.registry import StrategyRegistry
 from laser.compaction.saved import UNCHOSEN, CompactionStep, SavedState
 from laser.compaction.sizes import Estimator, message_cost
-from laser.compaction.strategy import CompactionProgress, CompactionStrategy, CompactionView, Request, check_tokens
+from laser.compaction.snapcompact.tools import TranscriptTools
+from laser.compaction.strategy import (
+    CompactionProgress,
+    CompactionStrategy,
+    CompactionView,
+    Request,
+    check_tokens,
+    summarizes,
+)
 from laser.compaction.summarizing import ask
 from laser.compaction.transcript import History, Transcript
 from laser.context.connection import Connection
@@ -75,14 +83,15 @@ class Compaction:
         self._transcript = Transcript(laser, self.session, self._estimator)
         self._saved = SavedState(laser, self.session, agent)
         self._memo: dict[Any, Any] = {}
+        # One compaction at a time, which may take minutes; and one look at the log at a time, which does not.
         self._lock = anyio.Lock()
+        self._looking = anyio.Lock()
         self.lcm = LcmTools(self._look)
+        self.transcript = TranscriptTools(self.lcm)
 
     async def strategy(self) -> str | None:
         """The name of the session's strategy: the one that was chosen, else the registry's default."""
-        async with self._lock:
-            await self._saved.catch_up()
-            return self._chosen()
+        return await self._current()
 
     async def switch(self, strategy: str | None) -> None:
         """Chooses the session's strategy, on the log; what others saved stays for when they are chosen again.
@@ -140,8 +149,7 @@ class Compaction:
     ) -> ContextObservation:
         """How the next request would be prepared as things are. Nothing is compacted. Arguments as of ``prepare``."""
         request = self._request(window, reserve, context, images, provider)
-        async with self._lock:
-            return (await self._prepare(request, compact=False)).observation
+        return (await self._prepare(request, compact=False)).observation
 
     async def compact(
         self,
@@ -165,56 +173,60 @@ class Compaction:
 
         Raises:
             SummaryError: the summarizer failed. CompactionError: the request would not become smaller.
-            InvalidError: the session has no strategy, or there is no summarizer.
+            InvalidError: the session has no strategy, or there is no summarizer and the strategy needs one.
         """
         request = self._request(window, reserve, context, images, provider)
         if strategy is not None:
             self.registry.get(strategy)
-        if self._summarizer is None:
-            raise InvalidError("summarizer: none was given, and a compaction needs one", argument="summarizer")
         async with self._lock:
-            if strategy is not None and strategy != await self._current():
-                await self._switch(strategy)
-            name = await self._current()
+            current = await self._current()
+            name = current if strategy is None else strategy
             if name is None:
                 raise InvalidError("strategy: the session has none; name one", argument="strategy")
+            if self._summarizer is None and summarizes(self.registry.get(name), request):
+                raise InvalidError(f"summarizer: none was given, and {name} needs one", argument="summarizer")
+            if name != current:
+                await self._switch(name)
             done = await self._compact(self.registry.get(name), request, progress, force=True)
             status: Status = "compacted" if done else "nothing_to_fold"
             return (await self._prepared(request, status, "")).observation
 
     async def steps(self) -> list[CompactionStep]:
         """What was done to the session so far, oldest first."""
-        async with self._lock:
-            await self._saved.catch_up()
-            return list(self._saved.steps)
+        await self._read()
+        return list(self._saved.steps)
 
     # ---------------------------------------------------------------------------------------------- looking
 
     async def _look(self) -> tuple[History, Sequence[Saved], dict[Any, Any]]:
         """The transcript, what ``lcm`` saved, and the memo: for the tools."""
-        async with self._lock:
-            await self._read()
-            return self._transcript.history, tuple(self._saved.records("lcm")), self._memo
+        await self._read()
+        return self._transcript.history, tuple(self._saved.records("lcm")), self._memo
 
     async def _read(self) -> None:
-        before = self._transcript.began, self._saved.began
-        await self._transcript.catch_up()
-        await self._saved.catch_up()
-        if (self._transcript.began, self._saved.began) != before:
-            # The log is another one than was remembered of.
-            self._memo.clear()
+        async with self._looking:
+            before = self._transcript.began, self._saved.began
+            await self._transcript.catch_up()
+            await self._saved.catch_up()
+            if (self._transcript.began, self._saved.began) != before:
+                # The log is another one than was remembered of.
+                self._memo.clear()
+
+    async def _append(self, event: Event) -> bool:
+        async with self._looking:
+            return await self._saved.append(event)
 
     async def _current(self) -> str | None:
-        await self._saved.catch_up()
+        await self._read()
         return self._chosen()
 
     def _chosen(self) -> str | None:
         return self.registry.default if self._saved.chosen == UNCHOSEN else self._saved.chosen
 
     async def _switch(self, strategy: str | None) -> None:
-        await self._saved.catch_up()
+        await self._read()
         if self._saved.chosen != strategy:
-            await self._saved.append(Switched(strategy))
+            await self._append(Switched(strategy))
 
     def _view(self, strategy: CompactionStrategy, request: Request) -> CompactionView:
         return CompactionView(
@@ -264,7 +276,7 @@ class Compaction:
             return _with(found, "no_window", "no window is known: nothing is compacted by itself")
         if seen.tokens < seen.trigger:
             return found
-        verdict = self._hold_off(found, raises=compact)
+        verdict = self._hold_off(strategy, request, found, raises=compact)
         if verdict is not None or not compact:
             return found if verdict is None else _with(found, *verdict)
         try:
@@ -285,11 +297,13 @@ class Compaction:
             return _with(found, "compacted", note)
         return found
 
-    def _hold_off(self, found: PreparedRequest, *, raises: bool) -> tuple[Status, str] | None:
+    def _hold_off(
+        self, strategy: CompactionStrategy, request: Request, found: PreparedRequest, *, raises: bool
+    ) -> tuple[Status, str] | None:
         """Why a request that has reached the trigger is not compacted now."""
         seen = found.observation
         units = self._transcript.history.units
-        if self._summarizer is None:
+        if self._summarizer is None and summarizes(strategy, request):
             return "no_summarizer", "no summarizer was given: nothing is compacted by itself"
         if units and units[-1].open and not seen.over_window:
             return "deferred", "a call of the newest turn waits for its result"
@@ -372,7 +386,7 @@ class Compaction:
         rows = self._transcript.history.rows
         event = Failed(strategy.name, kind, tokens, rows[-1].seq if rows else -1, reason[:500])
         try:
-            await self._saved.append(event)
+            await self._append(event)
         except LaserError as error:
             # The failure itself is what the caller must learn of.
             _logger.warning("session %s: a failed compaction was not noted: %s", self.session, error)
@@ -417,7 +431,7 @@ class _Work:
         raw = state if isinstance(state, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(state))
         record = new_conversation_id()
         event = Saved(record, self._strategy.name, self._base, raw, before, after)
-        counts = await self._compaction._saved.append(event)
+        counts = await self._compaction._append(event)
         await self._compaction._read()
         if not counts:
             self.overtaken = True
