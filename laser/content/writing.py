@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import lru_cache
+from typing import Final
 
 import anyio
 
@@ -21,6 +22,7 @@ from laser.ports.catalog import NewBlob
 __all__ = ["put_source"]
 
 _log = logging.getLogger("laser.content")
+_TIDY_SECONDS: Final = 5.0
 
 
 async def put_source(store: ContentStore, tenant: str, source: Source, children: Sequence[str]) -> str:
@@ -54,7 +56,8 @@ async def _upload(store: ContentStore, tenant: str, source: Source, children: Se
         digest, parts = hasher.finish()
         entered = await catalog.put(tenant, NewBlob(digest, hasher.size, None, key, parts), children)
     except BaseException:
-        with anyio.CancelScope(shield=True):
+        # Not for long: where the store is down the collector does it.
+        with anyio.move_on_after(_TIDY_SECONDS, shield=True):
             await _discard(store, key)
         raise
     if entered.key != key:

@@ -17,6 +17,7 @@ from tests.engines.conftest import postgres_server, s3_server
 __all__ = ["postgres_server", "s3_server"]
 
 TOPIC = "events"
+_HERE = Path(__file__).parent
 
 
 class Stores(NamedTuple):
@@ -74,3 +75,20 @@ async def laser(stores: Stores) -> AsyncIterator[ls.Laser]:
 def content(laser: ls.Laser, tenant: str) -> ls.Content:
     """The tenant's content."""
     return laser.content(tenant)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On trio three places are enough: the engines' own suites run on both loops, and time is short."""
+    spared = [
+        item
+        for item in items
+        if {"trio", "embedded-postgres"} <= _words(item) or {"trio", "embedded-s3"} <= _words(item)
+    ]
+    if spared:
+        gone = set(map(id, spared))
+        items[:] = [item for item in items if id(item) not in gone]
+        config.hook.pytest_deselected(items=spared)
+
+
+def _words(item: pytest.Item) -> set[object]:
+    return set(item.callspec.params.values()) if hasattr(item, "callspec") and _HERE in item.path.parents else set()

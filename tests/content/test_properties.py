@@ -126,7 +126,7 @@ def test_in_memory(steps: list[tuple[object, ...]]) -> None:
     anyio.run(play, "memory:", steps, REFS)
 
 
-@examples(25)
+@examples(15)
 @given(STEPS)
 def test_in_a_directory(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as directory:

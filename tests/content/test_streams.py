@@ -15,7 +15,7 @@ from tests.commands import run_python
 @pytest.mark.parametrize("objects", ["embedded", "s3"])
 def test_a_large_stream_in_100_megabytes(tmp_path: Path, request: pytest.FixtureRequest, objects: str) -> None:
     """The process's whole memory: interpreter, libraries and stream. ``benchmarks`` takes a whole gibibyte."""
-    size = 1 << 28
+    size = 1 << 27
     objects_url: list[str] = []
     if objects == "s3":
         server: S3Server = request.getfixturevalue("s3_server")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TestPostgresCatalog(CatalogConformance):
-    rounds = 40
+    rounds = 24
 
     @pytest.fixture(autouse=True)
     def _server(self, postgres_server: PostgresServer) -> None:

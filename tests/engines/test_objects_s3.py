@@ -95,6 +95,7 @@ async def test_a_bucket_that_is_not_there(own: S3Server) -> None:
         await store.put(KEY, chunks(b"x"))
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_is_not_there() -> None:
     store = await open_s3_objects(f"s3://id:{CANARY}@bucket?endpoint=http://127.0.0.1:1", timeout=1.0)
     with anyio.fail_after(10):
@@ -105,6 +106,7 @@ async def test_a_server_that_is_not_there() -> None:
             assert "Debug source" not in str(caught.value)
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_dies_in_an_upload() -> None:
     with S3Server() as server:
         store = await open_s3_objects(server.url, timeout=2.0)

@@ -29,8 +29,15 @@ SELECT id, digest FROM laser.contents WHERE tenant = %b AND digest = ANY(%b) ORD
 """
 # The collector skips a row that is locked, and looks anew at one that was changed since it began.
 _ADMIT: Final = (
-    f"UPDATE laser.contents SET admitted_at = greatest(admitted_at, clock_timestamp()) WHERE id = %s RETURNING {_ROW}"  # noqa: S608
+    "UPDATE laser.contents SET admitted_at = greatest(admitted_at, clock_timestamp()) WHERE id = ANY(%s::bigint[])"
 )
+_ADMIT_ONE: Final = f"{_ADMIT} RETURNING {_ROW}"
+_NAME: Final = """
+INSERT INTO laser.content_children (parent, child) SELECT %s::bigint, unnest(%s::bigint[]) ON CONFLICT DO NOTHING
+"""
+_HOLD: Final = """
+INSERT INTO laser.content_holds (tenant, holder, content) SELECT %b, %b, unnest(%s::bigint[]) ON CONFLICT DO NOTHING
+"""
 _ENTER: Final = f"""
 INSERT INTO laser.contents (tenant, digest, size, admitted_at, object_key, parts, data)
 VALUES (%b, %b, %s::bigint, clock_timestamp(), %s::text, %b, %b)
@@ -137,12 +144,10 @@ class PostgresCatalog:
                     db.execute("DELETE FROM laser.loose_objects WHERE object_key = %s", (new.key,))
                 else:
                     db.execute(_ABANDON, (new.key,))
-            for child in {named[child] for child in children} - {number}:
-                db.execute(
-                    "INSERT INTO laser.content_children (parent, child) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                    (number, child),
-                )
-                db.execute(_ADMIT, (child,))
+            below = sorted({named[child] for child in children} - {number})
+            if below:
+                db.execute(_NAME, (number, below))
+                db.execute(_ADMIT, (below,))
             return blob
 
         return await self._call(run)
@@ -152,7 +157,7 @@ class PostgresCatalog:
 
         def run(db: psycopg.Cursor[Any]) -> Blob | None:
             found = _locked(db, tenant.encode(), [digest])
-            row = _one(db, _ADMIT, (found[digest],)) if found else None
+            row = _one(db, _ADMIT_ONE, ([found[digest]],)) if found else None
             return None if row is None else _blob(*row)
 
         return await self._call(run)
@@ -172,13 +177,9 @@ class PostgresCatalog:
         home, name = tenant.encode(), holder.encode()
 
         def run(db: psycopg.Cursor[Any]) -> None:
-            for number in _need(db, home, digests).values():
-                db.execute(
-                    "INSERT INTO laser.content_holds (tenant, holder, content) VALUES (%b, %b, %s) "
-                    "ON CONFLICT DO NOTHING",
-                    (home, name, number),
-                )
-                db.execute(_ADMIT, (number,))
+            numbers = list(_need(db, home, digests).values())
+            db.execute(_HOLD, (home, name, numbers))
+            db.execute(_ADMIT, (numbers,))
 
         await self._call(run)
 
