@@ -36,6 +36,7 @@ from laser.session.active.compacting import Account, Compactor
 from laser.session.active.entries import ContextEntry, NewEntry
 from laser.session.active.events import Add, Remove, Replace
 from laser.session.active.lowering import item_entries, lowering_entries, reply_entries, usage_counts
+from laser.session.active.provider_compaction import provider_compactor
 from laser.session.active.state import (
     ActiveState,
     PendingCompaction,
@@ -140,6 +141,7 @@ __all__ = [
     "discover",
     "item_entries",
     "lowering_entries",
+    "provider_compactor",
     "reply_entries",
     "skill_entry",
     "tokens",
