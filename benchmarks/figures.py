@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "FTS", "LASER", "LASER_MEMORY", "LASER_POWER", "LANGGRAPH", "NEWEST_FIRST", "OPENAI", "RAW", "SDK", "SDK_SINGLY", "SEARCH",
-    "PLAIN", "SEMANTIC", "SMALLEST",
-    "Figure", "Line", "Ratio", "Result", "make_line",
+    "FIRST", "FTS", "LANGGRAPH", "LASER", "LASER_MEMORY", "LASER_POWER", "NEWEST_FIRST", "OPENAI", "PLAIN", "RAW",
+    "SDK", "SDK_SINGLY", "SEARCH", "SEMANTIC", "SMALLEST", "Figure", "Line", "Ratio", "Result", "make_line",
 ]  # fmt: skip
 
 LASER: Final = "laser"
@@ -26,6 +25,7 @@ OPENAI: Final = "openai-agents"
 LANGGRAPH: Final = "langgraph"
 NEWEST_FIRST: Final = "newest first"
 PLAIN: Final = "plain SQLite or file"
+FIRST: Final = "the first time"
 SMALLEST: Final = "smallest log"
 FTS: Final = "plain FTS5"
 SEARCH: Final = "laser, keywords alone"

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from benchmarks.figures import LASER, RAW, SDK, SDK_SINGLY, SMALLEST, Line
+from benchmarks.figures import FIRST, LASER, RAW, SDK, SDK_SINGLY, SMALLEST, Line
 
 __all__ = ["TARGETS", "Target", "Verdict", "judge"]
 
@@ -115,6 +115,9 @@ TARGETS: Final = (
     Target("active.replay", "embedded", "per_second", 50_000, "events of an active context, replayed"),
     Target("active.read", "embedded", "growth", 1.5, "`Session.read()` after 10^5 events, of that after 10^4", SMALLEST,
            {"events": 100_000}),
+    # Workspaces.
+    Target("workspace.again", "embedded", "growth", 0.1, "another snapshot of 10,000 files, of the first", FIRST,
+           {"files": 10_000}),
     # Of the process.
     Target("import.laser", "process", "median", 80, "`import laser`"),
     Target("loop.fetch", "embedded", "worst", 20, "longest pause of the event loop, fetch of 100,000 records"),

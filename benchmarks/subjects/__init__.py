@@ -27,6 +27,7 @@ from benchmarks.subjects import (
     recall,
     scale,
     snapshots,
+    workspace,
 )
 
 __all__ = ["SUBJECTS"]
@@ -44,6 +45,7 @@ SUBJECTS: dict[str, Callable[[Bench], Awaitable[list[Line]]]] = {
     "port": port.run,
     "chats": chats.run,
     "content": content.run,
+    "workspace": workspace.run,
     "loop": loop.run,
     "active": active.run,
     "memory": memory.run,

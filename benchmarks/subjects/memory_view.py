@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,7 +14,7 @@ import numpy as np
 import laser as ls
 from benchmarks.bench import DURABILITY, RETENTION, Bench
 from benchmarks.figures import LASER, Line, make_line
-from benchmarks.measuring import Side, compare
+from benchmarks.measuring import Measured, Side, compare
 from laser.memory.memory import Memory
 from laser.model.ids import new_record_id
 from laser.model.memory import MemoryOwner
@@ -46,8 +47,17 @@ async def run(bench: Bench) -> list[Line]:
         await _fill(laser, words, count)
         memory = laser.memory_with(_NAMESPACE, embedder=_Prepared())
 
-        async def catch_up() -> int:
-            return await memory.rebuild()
+        views = itertools.count()
+
+        async def catch_up() -> Measured:
+            """The first recall of a client whose view has nothing yet."""
+            place = bench.directory / f"views-{next(views)}"
+            async with ls.Laser.connect(url, stream=stream, views=f"embedded:{place}") as client:
+                new = client.memory(_NAMESPACE)
+                await client.open_views()
+                begun = time.perf_counter()
+                found = await new.recall(limit=1, strategy="recent")
+                return Measured(time.perf_counter() - begun, [item.text for item in found])
 
         folded = await compare({LASER: Side(catch_up)}, bench.size.slow_rounds, warm_up=0)
         await memory.recall("everything gets its vector", strategy="semantic")
