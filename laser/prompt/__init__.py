@@ -11,6 +11,7 @@ from laser.prompt.briefing import BRIEFING_TOOLS, Briefing, BriefingState
 from laser.prompt.builder import PromptBuilder, read_traces
 from laser.prompt.built import BuiltPrompt, PromptSection
 from laser.prompt.compacting import Compacted, CompactionSettings, NativeCompact, SessionCompactor
+from laser.prompt.discovered import discovered_skills, discovered_texts
 from laser.prompt.doctor import Finding, check_builder, check_compaction, check_engine, check_extras, check_traces
 from laser.prompt.fencing import FENCE_NOTICE, escape, fence, unescape
 from laser.prompt.fingerprints import Fingerprints
@@ -92,6 +93,8 @@ __all__ = [
     "check_extras",
     "check_traces",
     "decode_trace",
+    "discovered_skills",
+    "discovered_texts",
     "escape",
     "fence",
     "read_traces",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+import anyio.to_thread
 import msgspec
 import orjson
 
@@ -33,6 +35,7 @@ __all__ = ["PromptBuilder", "read_traces"]
 
 _MAX_SEEN: Final = 4_096
 _LOOK_BACK: Final = 200
+_INLINE_CHARS: Final = 64 * 1024
 
 
 class PromptBuilder:
@@ -130,7 +133,10 @@ class PromptBuilder:
             turn = msgspec.structs.replace(turn, model=None)
             found = await gather_fragments(self._providers, turn)
         before = await self._before(turn)
-        prompt = compose(turn, found, tools_json(turn.tools), before, new_conversation_id(), began)
+        composing = partial(compose, turn, found, tools_json(turn.tools), before, new_conversation_id(), began)
+        # The joined text is counted as a whole: of a large one that takes too long for the event loop.
+        size = sum(len(fragment.text) for one in found for fragment in one.fragments)
+        prompt = composing() if size < _INLINE_CHARS else await anyio.to_thread.run_sync(composing)
         if turn.scope is not None and turn.laser is not None:
             self._note(turn.scope.conversation, prompt.trace.fingerprints)
             if record:

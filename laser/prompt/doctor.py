@@ -122,6 +122,12 @@ async def check_engine(laser: Connection) -> list[Finding]:
         present = {info.name for info in await log.topics(laser.stream)}
     except LaserError as error:
         return [Finding("error", "log", f"cannot be used: {error}", "check the URL, and that the server runs")]
+    try:
+        await laser.open_views()
+    except LaserError as error:
+        return [
+            Finding("error", "views", f"memory and graphs cannot be read: {error}", "free the disk or mend its rights")
+        ]
     missing = [name for name in (AgentTopic.Sessions, AgentTopic.Control, AgentTopic.Audit) if name not in present]
     if missing:
         return [
@@ -163,6 +169,17 @@ def check_traces(traces: Sequence[PromptTrace]) -> list[Finding]:
                 f"none of {last.history.messages} messages is in the prompt",
                 f"raise PromptBudget.tokens above {last.budget.budget}: {last.budget.wanted} were wanted, "
                 f"{last.budget.available} available",
+            )
+        )
+    evicted = [one for one in last.evicted if one.category == "history"]
+    if evicted:
+        found.append(
+            Finding(
+                "warning",
+                "history",
+                f"the budget evicted {evicted[0].fragments} messages of the last prompt beyond its own trimming: "
+                "the prefix moves with each turn",
+                "raise PromptBudget.tokens, or give History fewer tokens of its own: it is trimmed then, and held",
             )
         )
     broken = [trace.invalidated for trace in traces if trace.invalidated is not None]

@@ -125,6 +125,22 @@ async def test_the_newest_thing_the_user_said_stays() -> None:
     assert_pairs_whole(prompt.messages)
 
 
+@pytest.mark.parametrize("first", [[], [{"role": "system", "content": "rules"}], [assistant("Welcome!")]])
+async def test_what_is_left_begins_with_the_user(first: list[dict[str, Any]]) -> None:
+    # A22
+    history = list(first)
+    for number in range(30):
+        history += [user(f"{number} " + "words " * 20), calls(f"c{number}"), result(f"c{number}", "short")]
+        history += [assistant("words " * 20)]
+        prompt = await built(history, 500, ledger=0)
+        spoken = [value["role"] for value in values(prompt) if value["role"] != "system"]
+        assert spoken[0] == ("user" if prompt.trace.history.trims else spoken[0])
+    assert prompt.trace.history.trims > 3
+    # Where no user ever spoke there is nothing to begin with, and no reason to lose more.
+    alone = [assistant(f"{number} " + "words " * 20) for number in range(30)]
+    assert len((await built(alone, 500, ledger=0)).messages) > 5
+
+
 async def test_instructions_in_the_history_stay() -> None:
     # A23
     history = [{"role": "system", "content": "rules"}, *(user(f"{n} " + "words " * 50) for n in range(40))]

@@ -153,6 +153,22 @@ async def test_skills() -> None:
         assert ("text of returns" in (await made.build(message=message)).system) == active
 
 
+async def test_what_was_discovered(tmp_path: Path) -> None:
+    (tmp_path / ".agents/prompts").mkdir(parents=True)
+    (tmp_path / ".agents/prompts/instructions.md").write_text("Write short sentences.")
+    (tmp_path / ".agents/skills/notes").mkdir(parents=True)
+    (tmp_path / ".agents/skills/notes/SKILL.md").write_text("---\nname: notes\ndescription: Release notes.\n---\nBody.")
+    found = await ls.discover(ls.Directory(tmp_path))
+    made = lp.PromptBuilder(
+        None, [lp.Identity("You are X.", *lp.discovered_texts(found)), lp.Skills(lp.discovered_skills(found))]
+    )
+    prompt = await made.build(message="hi")
+    assert prompt.system_identity.startswith("You are X.\n\nWrite short sentences.")
+    assert "<available_skills>\nnotes: Release notes.\n</available_skills>" in prompt.system_identity
+    hidden = lp.PromptBuilder(None, [lp.Skills(lp.discovered_skills(found, eager=["notes"]))])
+    assert "notes" not in (await hidden.build()).system
+
+
 async def test_request_variables_leave_first() -> None:
     made = builder(lp.Request(), lp.History(), tokens=250)
     history = [{"role": "user", "content": "x" * 200}]

@@ -84,10 +84,9 @@ class HistoryFold:
 
     def shown(self) -> list[Item]:
         """What stands in the prompt: without calls of which a result is missing, unless they are still running."""
-        broken = {unit for unit, count in self._unanswered.items() if count}
-        if not broken:
+        if not self._unanswered or not self.items:
             return self.items
-        broken -= self._running()
+        broken = self._unanswered.keys() - self._running()
         return [item for item in self.items if item.unit not in broken]
 
     # ------------------------------------------------------------------------------------------------ pairs
@@ -106,6 +105,8 @@ class HistoryFold:
             if not self._waiting[call_id]:
                 del self._waiting[call_id]
             self._unanswered[caller.unit] -= 1
+            if not self._unanswered[caller.unit]:
+                del self._unanswered[caller.unit]
         if unit is None:
             last = self.items[-1] if self.items else None
             if last is not None and _belongs(item, last):
@@ -213,10 +214,12 @@ class HistoryFold:
         sizes: dict[int, int] = {}
         for item in self.items:
             sizes[item.unit] = sizes.get(item.unit, 0) + item.tokens
+        spoken = {item.unit for item in self.items if item.role == "user" and not item.facts.results}
         gone: set[int] = set()
         total = self._total
         for unit, size in sizes.items():
-            if total <= target:
+            # What is left begins with something the user said: no answer without its question.
+            if total <= target and (unit in spoken or not spoken):
                 break
             if unit not in kept:
                 gone.add(unit)
