@@ -11,6 +11,7 @@ import pytest
 import laser as ls
 from laser.model.records import NewRecord
 from laser.ports.log import Log
+from laser.testing.finding import OpenIggy
 from laser.testing.postgres_server import PostgresServer
 from laser.wire.blocks import decode_block
 from tests.content.conftest import TOPIC
@@ -215,3 +216,27 @@ async def test_a_frame_that_is_damaged_is_skipped(laser: ls.Laser, ctx: ls.Conte
     assert len(found.skipped) == 3
     assert all(skipped.reason.startswith("content reference: ") for skipped in found.skipped)
     assert "version 2 is not known" in found.skipped[2].reason
+
+
+@pytest.mark.iggy
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_log_on_a_server(iggy: OpenIggy, stream_name: str, tmp_path: Path) -> None:
+    """It has no catalog beside it: one has to be named."""
+    async with ls.Laser.connect(iggy.url, stream=stream_name) as laser:
+        with pytest.raises(ls.ConfigError, match=r"^catalog: .* give catalog=.* and objects="):
+            await laser.content("acme").put(b"x")
+    async with ls.Laser.connect(iggy.url, stream=stream_name, catalog=f"embedded:{tmp_path}") as laser:
+        await laser.ensure_topic(TOPIC)
+        content, ctx = laser.content("acme"), laser.context(ls.new_conversation_id())
+        assert (await laser.open_content()).joint is None
+        await ctx.append(TOPIC, "x" * 70_000, content=content)
+        with pytest.raises(ls.NotFoundError):
+            await ctx.append_content("no-such-topic", await content.put("y"), content=content)
+        assert (await content.collect(grace=0)).removed == 1
+        for _ in range(2):
+            (message,) = await ctx.fetch(topics=[TOPIC], resolve=content)
+            assert (message.payload == b"x" * 70_000) is True
+        await laser.purge_topic(TOPIC)
+        assert (await content.collect(grace=0)).removed == 0
+        assert await content.release_below(ls.record_holder(stream_name, TOPIC, ctx.conversation)) == 1
+        assert (await content.collect(grace=0)).removed == 1
