@@ -33,6 +33,10 @@ _NEW_LACK_VECTORS: Final = """
 INSERT INTO memory_unembedded SELECT m.model, i.ns, i.row FROM memory_items i JOIN memory_models m ON m.ns = i.ns
 WHERE i.row >= ? AND i.state >= 2
 """
+_INDEX: Final = """
+INSERT INTO memory_words (rowid, words)
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)
+"""
 _DROPPED_ALL: Final = "SELECT row, state, ns, id, conv, fact_key FROM memory_items WHERE place = ?"
 _DROPPED_BELOW: Final = f"{_DROPPED_ALL} AND part = ? AND off < ?"
 
@@ -86,10 +90,10 @@ class Writing:
         self._db.executemany(_INSERT, items)
         if items and self._db.execute(_HAS_MODELS).fetchone() is not None:
             self._db.execute(_NEW_LACK_VECTORS, (next_row,))
-        self._db.executemany(
-            "INSERT INTO memory_words (rowid, words) VALUES (?, ?)",
-            [(items[place][0], _index_text(items[place], *texts[place])) for place in fresh.values()],
-        )
+        entries = [(items[place][0], _index_text(items[place], *texts[place])) for place in fresh.values()]
+        if entries:
+            # One statement for all: between statements this thread would have to wait for the event loop's.
+            self._db.execute(_INDEX, (orjson.dumps(entries).decode(),))
         self.settle()
 
     def touch_many(self, keys: Iterable[_Key]) -> None:
