@@ -113,6 +113,15 @@ MAX_LCM_PAGE_BYTES: Final = 32_768
 MAX_LCM_QUERY_BYTES: Final = 1_024
 """UTF-8 bytes of the text that ``lcm_grep`` looks for."""
 
+MAX_FRAMES: Final = 80
+"""Pictures that ``snapcompact`` shows in one request."""
+
+MAX_INLINE_FRAMES: Final = 60
+"""Pictures of these that stand in the request itself: about 3 MB, at 50 KB each."""
+
+MAX_KEPT_FRAMES: Final = 256
+"""Pictures that one ``snapcompact`` keeps in memory, over all sessions."""
+
 MAX_ENTRY_BYTES: Final = 1_048_576
 """Bytes of an entry of an active context that stand in its event; larger ones are kept as content."""
 

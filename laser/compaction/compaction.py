@@ -25,13 +25,12 @@ from laser.compaction.strategy import (
     check_tokens,
     summarizes,
 )
-from laser.compaction.summarizing import ask
 from laser.compaction.transcript import History, Transcript
+from laser.compaction.work import SessionWork
 from laser.context.connection import Connection
 from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, SummaryError
-from laser.memory.redaction import redact
-from laser.model.ids import new_conversation_id, parse_conversation_id
-from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
+from laser.model.ids import parse_conversation_id
+from laser.ports.summarizer import Summarizer
 
 __all__ = ["Compaction"]
 
@@ -363,19 +362,16 @@ class Compaction:
         done = False
         for _ in range(_ATTEMPTS):
             await self._read()
-            work = _Work(self, strategy, request, progress)
+            book, base = _Book(self, strategy, request), self._saved.head(strategy.name)
+            work = SessionWork(book, strategy.name, base, self._summarizer, self._timeout, progress)
             saved = await strategy.compact(self._view(strategy, request), work, force=force)
             done = done or saved or work.overtaken
-            if not work.overtaken:
-                break
-            if not force and await self._below(strategy, request):
-                break
-            if force:
-                # Somebody else's compaction, just now, is what was asked for.
+            # When it was asked for, somebody else's compaction, just now, is as good.
+            if not work.overtaken or force or await self._below(request):
                 break
         return done
 
-    async def _below(self, strategy: CompactionStrategy, request: Request) -> bool:
+    async def _below(self, request: Request) -> bool:
         await self._read()
         seen = (await self._prepared(request, "idle", "")).observation
         return seen.trigger is None or seen.tokens < seen.trigger
@@ -395,54 +391,19 @@ class Compaction:
         return f"Compaction({self.session!r})"
 
 
-class _Work:
-    """See ``CompactionWork``."""
+class _Book:
+    """Where the records of one strategy go."""
 
-    def __init__(
-        self,
-        compaction: Compaction,
-        strategy: CompactionStrategy,
-        request: Request,
-        progress: Callable[[CompactionProgress], None] | None,
-    ) -> None:
+    def __init__(self, compaction: Compaction, strategy: CompactionStrategy, request: Request) -> None:
         self._compaction = compaction
         self._strategy = strategy
         self._request = request
-        self._progress = progress
-        self._summaries = 0
-        self._base = compaction._saved.head(strategy.name)
-        self.overtaken = False
 
-    async def ask(self, request: SummaryRequest, *, redacted: bool = False) -> Summary:
-        """See ``CompactionWork.ask``."""
-        summarizer = self._compaction._summarizer
-        assert summarizer is not None
-        clean = msgspec.structs.replace(
-            request,
-            text=request.text if redacted else redact(request.text),
-            previous=None if request.previous is None else redact(request.previous),
-        )
-        found = await ask(summarizer, clean, self._compaction._timeout)
-        self._summaries += 1
-        return found
-
-    async def save(self, state: object, *, before: int = 0, after: int = 0) -> CompactionView | None:
-        """See ``CompactionWork.save``."""
-        raw = state if isinstance(state, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(state))
-        record = new_conversation_id()
-        event = Saved(record, self._strategy.name, self._base, raw, before, after)
-        counts = await self._compaction._append(event)
+    async def record(self, saved: Saved) -> CompactionView | None:
+        """Writes a record: the session as it is then, or ``None`` when the record counts for nothing."""
+        counts = await self._compaction._append(saved)
         await self._compaction._read()
-        if not counts:
-            self.overtaken = True
-            return None
-        self._base = record
-        return self._compaction._view(self._strategy, self._request)
-
-    def report(self, done: int, total: int) -> None:
-        """See ``CompactionWork.report``."""
-        if self._progress is not None:
-            self._progress(CompactionProgress(self._strategy.name, done, total, self._summaries))
+        return self._compaction._view(self._strategy, self._request) if counts else None
 
 
 def _with(found: PreparedRequest, status: Status, note: str) -> PreparedRequest:

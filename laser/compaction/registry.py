@@ -8,6 +8,8 @@ from laser.compaction.lcm.folds import LcmFolds
 from laser.compaction.lcm.strategy import Lcm
 from laser.compaction.prior import FoldProvider
 from laser.compaction.rolling import Rolling
+from laser.compaction.snapcompact.archive import ArchiveFolds
+from laser.compaction.snapcompact.strategy import Snapcompact
 from laser.compaction.strategy import CompactionStrategy
 from laser.errors import InvalidError, NotFoundError
 from laser.limits import MAX_ENTRY_KEY_BYTES
@@ -19,10 +21,12 @@ class StrategyRegistry:
     """Strategies by name. A session has one at a time, or none.
 
     Args:
-        strategies: in the order in which they are listed; ``None`` for ``rolling`` and ``lcm`` with their defaults.
+        strategies: in the order in which they are listed; ``None`` for ``rolling``, ``lcm`` and
+            ``snapcompact`` with their defaults.
         default: the strategy of a session that nobody chose one for; ``None`` for none. A choice that was made stays,
             whatever the default becomes.
-        providers: of stored folds, in the order in which they are asked; ``None`` for those of ``lcm``.
+        providers: of stored folds, in the order in which they are asked; ``None`` for those of ``lcm``,
+            then the archive of ``snapcompact``.
 
     Raises:
         InvalidError: no strategies, a name twice, or a default that is not among them.
@@ -35,7 +39,7 @@ class StrategyRegistry:
         default: str | None = "rolling",
         providers: Sequence[FoldProvider] | None = None,
     ) -> None:
-        chosen = (Rolling(), Lcm()) if strategies is None else tuple(strategies)
+        chosen = (Rolling(), Lcm(), Snapcompact()) if strategies is None else tuple(strategies)
         self._strategies: dict[str, CompactionStrategy] = {}
         for strategy in chosen:
             if not isinstance(strategy, CompactionStrategy):
@@ -55,7 +59,9 @@ class StrategyRegistry:
         if default is not None and default not in self._strategies:
             raise InvalidError(f"default: {default!r} is not among {', '.join(self._strategies)}", argument="default")
         self.default = default
-        self.providers: tuple[FoldProvider, ...] = (LcmFolds(),) if providers is None else tuple(providers)
+        self.providers: tuple[FoldProvider, ...] = (
+            (LcmFolds(), ArchiveFolds()) if providers is None else tuple(providers)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

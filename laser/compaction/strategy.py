@@ -25,6 +25,7 @@ __all__ = [
     "CompactionView",
     "CompactionWork",
     "check_tokens",
+    "summarizes",
 ]
 
 _CHUNK_TOKENS: Final = 32_000
@@ -173,6 +174,28 @@ class CompactionView:
             dict(self.memo),
         )
 
+    def lent_to(self, strategy: CompactionStrategy, states: Sequence[tuple[str, msgspec.Raw]]) -> CompactionView:
+        """This view as another strategy sees it that works in this one's place.
+
+        Args:
+            states: what it kept, by names of records; they stand in place of what is saved under its name.
+        """
+        lent = [Saved(name, strategy.name, None, state) for name, state in states]
+
+        def records(name: str) -> Sequence[Saved]:
+            return lent if name == strategy.name else self._records(name)
+
+        return CompactionView(
+            self.session,
+            strategy,
+            self.history,
+            records,
+            self.request,
+            self._providers,
+            self.estimator,
+            self.memo,
+        )
+
     @cached_property
     def fixed_tokens(self) -> int:
         """What cannot be made smaller: what is reserved, the caller's context, and the instructions."""
@@ -250,6 +273,8 @@ class CompactionStrategy(Protocol):
     """Decides what a request shows of a long session.
 
     A strategy keeps nothing of a session in itself: what it saves is on the log. So one object serves all sessions.
+
+    One that can do without a summarizer says so with a method ``summarizes(request) -> bool``.
     """
 
     @property
@@ -283,6 +308,12 @@ class CompactionStrategy(Protocol):
             SummaryError: the summarizer failed. CompactionError: the request would not become smaller.
         """
         ...
+
+
+def summarizes(strategy: CompactionStrategy, request: Request) -> bool:
+    """Whether a strategy needs a summarizer for a request."""
+    asks = getattr(strategy, "summarizes", None)
+    return True if asks is None else bool(asks(request))
 
 
 def check_tokens(value: object, argument: str, least: int = 0) -> int:

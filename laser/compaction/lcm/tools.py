@@ -22,7 +22,7 @@ from laser.compaction.transcript import History
 from laser.errors import InvalidError, LimitError, NotFoundError
 from laser.limits import MAX_LCM_PAGE, MAX_LCM_PAGE_BYTES, MAX_LCM_QUERY_BYTES
 
-__all__ = ["FoldInfo", "FoldPage", "GrepHit", "GrepPage", "LcmTools", "RowText", "TextPage"]
+__all__ = ["FoldInfo", "FoldPage", "GrepHit", "GrepPage", "LcmTools", "RowText", "TextPage", "recovery_tool"]
 
 Look = Callable[[], Awaitable[tuple[History, Sequence[Saved], dict[Any, Any]]]]
 
@@ -201,20 +201,20 @@ class LcmTools:
         """The four as tools for a model."""
         whole, text = {"type": "integer", "minimum": 0}, {"type": "string"}
         return (
-            _tool(
+            recovery_tool(
                 "lcm_list", "Lists the stored summaries of this conversation.", {"after": whole, "limit": whole},
                 (), self.list,
             ),
-            _tool(
+            recovery_tool(
                 "lcm_grep",
                 "Finds a literal text in the whole original conversation and in its summaries.",
                 {"text": text, "node": whole, "after": text, "limit": whole}, ("text",), self.grep,
             ),
-            _tool(
+            recovery_tool(
                 "lcm_describe", "Shows a summary, where its source is, and the summaries that it was made of.",
                 {"node": whole}, ("node",), self.describe,
             ),
-            _tool(
+            recovery_tool(
                 "lcm_expand", "Reads the original messages that a summary stands for; without a node, all of them.",
                 {"node": whole, "after": text, "limit": whole}, (), self.expand,
             ),
@@ -311,13 +311,15 @@ def _check_query(text: str) -> None:
         )
 
 
-def _tool(
+def recovery_tool(
     name: str,
     description: str,
     properties: Mapping[str, Any],
     required: Sequence[str],
     run: Callable[..., Awaitable[msgspec.Struct]],
 ) -> RecoveryTool:
+    """A tool that runs a method, and gives its answer, or what was wrong with the arguments, as JSON text."""
+
     async def call(arguments: Mapping[str, Any]) -> str:
         # A model's arguments are data: what does not fit is told to it, and nothing else is passed on.
         unknown = [key for key in arguments if key not in properties]
