@@ -33,6 +33,7 @@ ORDER = (
     "load_ten_million",
     "load_conversations",
     "slow_consumer",
+    "soak",
     "compaction",
 )
 """The checks as the table has them."""

@@ -185,8 +185,15 @@ PLANTS = {
         "self._pending < 0",
         "NOT KEPT: waiting in a batching",
     ),
+    "connections that outlive their client": Plant(
+        "soak",
+        "engines/iggy/links.py",
+        "            link = self._links.pop()\n",
+        "            link = self._links.pop()\n            Links.kept = [*getattr(Links, 'kept', []), link]\n",
+        "NOT KEPT: left open",
+    ),
 }
-_LOADS = {"load_conversations", "slow_consumer"}
+_LOADS = {"load_conversations", "slow_consumer", "soak"}
 _ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_fold"} | _LOADS
 _NEED_DISKS = {"power_cut", "iggy_power_cut"}
 

@@ -9,7 +9,7 @@ from tests.survive.figures import Budget, Figures
 from tests.survive.report import Entry, read_entries, render
 from tests.survive.running import ORDER, known, run_check
 
-_LOADS = {"load_conversations", "slow_consumer"}
+_LOADS = {"load_conversations", "slow_consumer", "soak"}
 _ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_fold"} | _LOADS
 
 
