@@ -175,7 +175,7 @@ def test_planted_the_source_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_planted_redaction_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("summarizing", "rolling", "compaction"):
+    for module in ("summarizing", "rolling", "work"):
         monkeypatch.setattr(f"laser.compaction.{module}.redact", lambda text: text)
     name = "test_secrets_are_not_sent"
     assert name in run(Rolling, name)
