@@ -27,7 +27,6 @@ from laser.compaction.strategy import (
 )
 from laser.compaction.transcript import History, Transcript
 from laser.compaction.work import SessionWork
-from laser.compaction.work import SessionWork
 from laser.context.connection import Connection
 from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, SummaryError
 from laser.model.ids import parse_conversation_id
