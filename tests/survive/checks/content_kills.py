@@ -38,9 +38,13 @@ def run(budget: Budget, seed: int) -> Figures:
             url = f"embedded:{directory}/beside"
             with run_postgres() as server:
                 found += anyio.run(_turn, url, server.url, url, f"{directory}/beside/objects", seconds, seed)
-    figures = {name: found[name] for name in ("kills", "holds", "releases", "messages", "collections that removed", *_ZERO)}
+    figures = {
+        name: found[name] for name in ("kills", "holds", "releases", "messages", "collections that removed", *_ZERO)
+    }
     told = Figures(f"{seconds} s on each of: {engine}", figures, engine=engine).must_be_zero(*_ZERO)
-    told.broken += [f"nothing was tried: {name}" for name in ("holds", "messages", "collections that removed") if not found[name]]
+    told.broken += [
+        f"nothing was tried: {name}" for name in ("holds", "messages", "collections that removed") if not found[name]
+    ]
     return told
 
 
