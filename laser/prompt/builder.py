@@ -22,6 +22,7 @@ from laser.model.topics import AgentTopic
 from laser.models.selection import ModelSelection
 from laser.prompt.built import BuiltPrompt
 from laser.prompt.composing import compose
+from laser.prompt.fencing import whole_text
 from laser.prompt.fingerprints import Fingerprints, tools_json
 from laser.prompt.gathering import Contribution, gather_fragments
 from laser.prompt.notes import Notes, append_record, read_notes
@@ -186,7 +187,7 @@ class PromptBuilder:
             scope = conversation
         given = None if history is None else tuple(map(_payload, history))
         return TurnContext(
-            message.encode("utf-8", "replace").decode(),
+            whole_text(message),
             tuple(tools),
             self._laser,
             scope,

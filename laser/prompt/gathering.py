@@ -10,6 +10,7 @@ import msgspec
 
 from laser.errors import LaserError, ProviderError
 from laser.limits import MAX_PROVIDER_BYTES, MAX_PROVIDER_FRAGMENTS
+from laser.prompt.fencing import whole_text
 from laser.prompt.fragments import Fragment, check_fragment
 from laser.prompt.provider import ContextProvider, TurnContext
 from laser.prompt.reports import HistoryFragments, HistoryReport, ProviderStatus
@@ -136,7 +137,8 @@ def _fragments(provider: ContextProvider, turn: TurnContext, given: object) -> t
         if not given.strip():
             return ()
         # A text of the configuration stands as it is; material of a turn stands behind a fence.
-        text = given if provider.layer == "identity" else turn.fence(provider.name, given)
+        whole = whole_text(given)
+        text = whole if provider.layer == "identity" else turn.fence(provider.name, whole)
         return (Fragment(provider.name, text, provider.priority, provider.layer, "system", provider.pinned),)
     if not isinstance(given, Sequence):
         raise TypeError(f"provider {provider.name!r} gave a {type(given).__name__}")
@@ -154,5 +156,6 @@ def _fragments(provider: ContextProvider, turn: TurnContext, given: object) -> t
         if size > MAX_PROVIDER_BYTES:
             raise _FloodedError("too many bytes")
         if fragment.text:
-            fragments.append(fragment)
+            whole = whole_text(fragment.text)
+            fragments.append(fragment if whole is fragment.text else msgspec.structs.replace(fragment, text=whole))
     return tuple(fragments)

@@ -15,7 +15,6 @@ from laser.context.connection import Connection
 from laser.context.scope import ConversationScope
 from laser.errors import AppendIndeterminateError, NotFoundError, RetentionGapError, StaleCheckpointError
 from laser.model.checkpoint import Checkpoint
-from laser.model.ids import new_record_id
 from laser.model.messages import ContextMessage
 from laser.model.topics import TopicConfig
 from laser.models.selection import ModelSelection
@@ -140,15 +139,14 @@ def place_of(message: ContextMessage) -> str:
 
 async def append_record(laser: Connection, scope: ConversationScope, topic: str, payload: bytes) -> None:
     """Appends a record of a conversation; the topic is created where it is absent."""
-    record_id = new_record_id()
     try:
-        await scope.append(topic, payload, id=record_id)
+        await scope.append(topic, payload)
     except NotFoundError:
         await laser.open_log().ensure_topic(laser.stream, topic, TopicConfig(_PARTITIONS))
-        await scope.append(topic, payload, id=record_id)
-    except AppendIndeterminateError:
-        # Once more: what the log has already is not written twice.
-        await scope.append(topic, payload, id=record_id)
+        await scope.append(topic, payload)
+    except AppendIndeterminateError as error:
+        # Once more, looking first: what the log has already is not written twice.
+        await scope.append(topic, payload, id=error.record_ids[0])
 
 
 class _Reader:

@@ -95,6 +95,7 @@ async def test_a_later_summary_folds_the_earlier_one_in(laser: ls.Laser, scope: 
         Summary(" \n"),
         Summary("half of it", complete=False),
         Summary("Error: rate limit"),
+        Summary("far too long " * 1_000),
         RuntimeError("down"),
         TimeoutError(),
     ],
@@ -221,6 +222,29 @@ async def test_summaries_at_once(laser: ls.Laser, scope: ls.ContextScope) -> Non
     assert all(prompt.text.count(f"ORD-{number}") >= 1 for number in range(0, 50, 2))
 
 
+async def test_a_long_history_takes_several_requests(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    messages = [user(f"ORD-{number} " + "words " * 600) for number in range(100)]
+    await scope.append_many(SESSIONS, [json.dumps(message) for message in messages])
+    scribe = Scribe()
+    assert await lp.SessionCompactor(laser, scribe).compact(scope) == lp.Compacted(80, 1, "summary")
+    assert len(scribe.requests) == 3
+    assert [request.previous is None for request in scribe.requests] == [True, False, False]
+    text = (await lp.PromptBuilder(laser, [lp.History()]).build(scope)).text
+    assert all(f"ORD-{number} " in text or f"ORD-{number}\\n" in text for number in range(100))
+
+    class Dying(Scribe):
+        async def summarize(self, request: SummaryRequest) -> Summary:
+            if self.requests:
+                raise RuntimeError("down")
+            return await super().summarize(request)
+
+    fresh = laser.context(ls.new_conversation_id())
+    await fresh.append_many(SESSIONS, [json.dumps(message) for message in messages])
+    with pytest.raises(ls.LaserError):
+        await lp.SessionCompactor(laser, Dying()).compact(fresh)
+    assert (await lp.PromptBuilder(laser, [lp.History()]).build(fresh)).trace.history.summarised == 0
+
+
 async def test_secrets_and_repairs_in_what_is_summarised(laser: ls.Laser, scope: ls.ContextScope) -> None:
     await scope.append(SESSIONS, json.dumps(user("my password is hunter22-very-secret")))
     await scope.append(SESSIONS, json.dumps(assistant("<tool>junk</tool>")))
@@ -294,7 +318,7 @@ async def test_native_answers_that_are_none(laser: ls.Laser, scope: ls.ContextSc
 
 async def test_the_budget_is_the_backstop(laser: ls.Laser, scope: ls.ContextScope) -> None:
     await talk(scope, 50)
-    await lp.SessionCompactor(laser, Scribe(Summary("s" * 4_000))).compact(scope)
+    await lp.SessionCompactor(laser, Scribe(Summary("s" * 3_000))).compact(scope)
     profile = lp.PromptProfile(lp.PromptBudget(700, 0))
     prompt = await lp.PromptBuilder(laser, [lp.History(650)], profile=profile).build(scope)
     assert prompt.trace.evicted[0].category == "compaction"

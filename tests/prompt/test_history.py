@@ -242,6 +242,28 @@ async def test_malformed_arguments_hold_nobody_up() -> None:
         assert_pairs_whole((await built(history, 60)).messages)
 
 
+async def test_halves_of_surrogate_pairs_cost_no_role() -> None:
+    # E5
+    stored = [b'{"role":"user","content":"a \\ud83d b"}', b'{"role":"assistant","content":"\\ud83d\\ude00"}']
+    made = lp.PromptBuilder(None, [lp.Identity("x \ud83d"), lp.History()])
+    built_prompt = await made.build(message="bad \udc88", history=stored)
+    assert [(value["role"], value["content"]) for value in values(built_prompt)] == [
+        ("user", "a \ufffd b"),
+        ("assistant", "\U0001f600"),
+        ("user", "bad \ufffd"),
+    ]
+    assert built_prompt.system.encode().startswith("x \ufffd".encode())
+
+
+async def test_values_that_are_no_single_line() -> None:
+    rows = json.dumps([{"order_id": "ORD-1\nORD-2\u202e", "note": "ORD-3"}, {"text": "z" * 300}])
+    history = [user("a"), calls("c0"), result("c0", rows), *(user("words " * 60) for _ in range(8))]
+    prompt = await built(history, 400, ledger=0.4)
+    (line,) = [line for line in contents(prompt)[0].splitlines() if "ORD-1" in line]
+    assert "ORD-1 ORD-2" in line
+    assert "\u202e" not in prompt.text
+
+
 async def test_repairs_replace_an_assistants_text_in_prompts_only(laser: ls.Laser, scope: ls.ContextScope) -> None:
     stored = [
         {"role": "assistant", "content": "<tool>junk</tool>", "context_content": "Let me look that up."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import orjson
@@ -9,6 +10,7 @@ import orjson
 from laser.context.tokens import Tokenizer
 from laser.model.chat import NO_CHAT, ChatFacts, message_facts
 from laser.model.messages import ContextMessage
+from laser.prompt.fencing import whole_text
 from laser.prompt.history.results import lighten
 from laser.prompt.history.values import Value, message_values
 
@@ -110,10 +112,7 @@ def item_of_message(
 def _item(payload: bytes, plain_role: str, tokens: Tokenizer, context_content: str | None) -> Item:
     value: Any = None
     if payload[:64].lstrip()[:1] == b"{":
-        try:
-            value = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            value = None
+        value, payload = _read(payload)
     if not isinstance(value, dict):
         value = {"role": plain_role, "content": payload.decode("utf-8", "replace")}
         return Item(value, orjson.dumps(value).decode(), ChatFacts(plain_role), tokens)
@@ -135,6 +134,23 @@ def _item(payload: bytes, plain_role: str, tokens: Tokenizer, context_content: s
     item = Item(value, orjson.dumps(value).decode(), facts, tokens)
     item.repaired = repaired
     return item
+
+
+def _read(payload: bytes) -> tuple[Any, bytes]:
+    """The JSON of a payload, ``None`` where it is none, and its bytes without halves of surrogate pairs.
+
+    Some writers escape such halves; no provider takes them back, and they must not cost a message its role.
+    """
+    try:
+        return orjson.loads(payload), payload
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        text = json.dumps(json.loads(payload), ensure_ascii=False)
+        mended = whole_text(text).encode()
+        return orjson.loads(mended), mended
+    except (ValueError, RecursionError):
+        return None, payload
 
 
 def _is_plain_assistant(value: dict[str, Any], facts: ChatFacts) -> bool:

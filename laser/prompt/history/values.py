@@ -109,9 +109,9 @@ def _walk(value: Any, field: str, depth: int) -> Iterator[tuple[str, str]]:
         for held in value:
             yield from _walk(held, field, depth + 1)
     elif isinstance(value, str):
-        if 2 < len(value) <= _MAX_WORDS:
+        if 2 < len(value) <= _MAX_WORDS and value.isprintable():
             yield field, value
-        elif len(value) > _MAX_WORDS:
+        elif len(value) > 2:
             for run in _runs(value):
                 yield field, run
 

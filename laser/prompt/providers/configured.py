@@ -106,7 +106,7 @@ class Skills(BaseProvider):
         listed = [skill for skill in await _read_skills(self._skills, turn) if not skill.eager]
         if not listed:
             return None
-        lines = "\n".join(f"{skill.name}: {_line(skill.description)}" for skill in listed)
+        lines = "\n".join(f"{_line(skill.name)}: {_line(skill.description)}" for skill in listed)
         return [self.fragment(turn.fence("available_skills", lines))]
 
 
@@ -158,7 +158,7 @@ class ToolSearch(BaseProvider):
 
     async def provide(self, turn: TurnContext) -> Provided:
         """A line each."""
-        lines = "\n".join(f"{name}: {_line(text)}" for name, text in sorted(self._tools.items()))
+        lines = "\n".join(f"{_line(name)}: {_line(text)}" for name, text in sorted(self._tools.items()))
         return [self.fragment(turn.fence("available_tools", lines))]
 
 
@@ -176,7 +176,7 @@ class Request(BaseProvider):
         """A line each, by name."""
         told: dict[str, Any] = {"tenant": turn.tenant, "customer": turn.customer}
         told = {name: value for name, value in told.items() if value} | dict(sorted(turn.variables.items()))
-        lines = "\n".join(f"{name}: {_line(str(value))}" for name, value in told.items())
+        lines = "\n".join(f"{_line(name)}: {_line(str(value))}" for name, value in told.items())
         return [self.fragment(turn.fence("request_context", lines))]
 
 
