@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
 from laser.context.connection import Connection
@@ -17,6 +17,8 @@ from laser.ports.graph_view import GraphView
 from laser.wire.graph import GRAPH_TOPIC, decode_graph, encode_graph
 
 __all__ = ["GraphFold"]
+
+T = TypeVar("T")
 
 _PARTITIONS: Final = 4
 
@@ -44,11 +46,14 @@ class GraphFold:
             await log.ensure_topic(stream, GRAPH_TOPIC, TopicConfig(_PARTITIONS))
             await log.append(stream, GRAPH_TOPIC, (record,), key=write.graph)
 
-    async def view(self) -> GraphView:
-        """The view, with everything that was on the topic when this was called."""
+    async def ask(self, question: Callable[[GraphView], Awaitable[T]]) -> T:
+        """An answer of the view, with everything that was on the topic when this was called.
+
+        Args:
+            question: may be asked again; see ``CatchUp.ask``.
+        """
         view, catch_up = await self._open()
-        await catch_up.run()
-        return view
+        return await catch_up.ask(view, question)
 
     async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None) -> int:
         """Folds the topic anew from its start. Returns how many raw records were read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Literal, overload
 
 from laser.context.catching_up import CatchUpProgress
@@ -52,6 +53,7 @@ from laser.model.graph_walks import (
 )
 from laser.model.messages import ContextMessage, SkippedRecord
 from laser.ports.clock import Clock, SystemClock
+from laser.ports.graph_view import GraphView
 from laser.wire.graph import check_graph_name
 
 __all__ = ["Graph"]
@@ -145,11 +147,10 @@ class Graph:
         edge = Edge(nodes[0].id, check_label(relation, "relation"), nodes[1].id, weight)
         start, end = read_stretch(valid_from, valid_to)
         read_source(source)
-        view = await self._fold.view()
-        known = await view.stretches(self._name, [edge.id], as_of=None, now=None)
+        known = await self._stretches(edge, None, None)
         facts = [EdgeFact(edge.source, edge.type, edge.target, None if known else edge.weight, start, end)]
         if known and start is None and end is None:
-            holding = await view.stretches(self._name, [edge.id], as_of=None, now=self._now())
+            holding = await self._stretches(edge, None, self._now())
             facts = [_same(holding[-1]) if holding else _open(edge, None, new=False)]
             if holding and source is None and self._conversation is None:
                 facts = []  # nothing is new, and who said it before is worth more than nobody
@@ -176,8 +177,7 @@ class Graph:
         edge = Edge(node_id_of(from_, "from_"), check_label(relation, "relation"), node_id_of(to, "to"))
         moment = check_moment(at, "at")
         read_source(source)
-        view = await self._fold.view()
-        holding = await view.stretches(self._name, [edge.id], as_of=moment, now=self._now())
+        holding = await self._stretches(edge, moment, self._now())
         for at_once in range(0, len(holding), MAX_GRAPH_WRITE):
             facts = [_close(stretch, moment) for stretch in holding[at_once : at_once + MAX_GRAPH_WRITE]]
             await self._write((), facts, source)
@@ -209,27 +209,17 @@ class Graph:
         ended: set[str] = set()
         written = False
         while True:
-            view, now = await self._fold.view(), self._now()
-            others = await view.edges_of(
-                self._name,
-                [edge.source],
-                direction="out",
-                types=[relation],
-                as_of=moment,
-                now=now,
-                limit=_CLOSE + 1,
-            )
-            others = [other for other in others if other.target != edge.target][:_CLOSE]
-            own = await view.stretches(self._name, [edge.id], as_of=moment, now=now)
+            now = self._now()
+            others, own = await self._fold.ask(partial(self._rivals, edge, moment, now))
             if written:
                 # Somebody else may have relinked meanwhile. What was asserted after ours ends ours, not the reverse.
                 others = [other for other in others if own and _place(other) < _place(own[-1])]
             if written and not others:
                 return len(ended)
-            closing = await view.stretches(self._name, [other.id for other in others], as_of=moment, now=now)
+            closing = await self._stretches(others, moment, now)
             facts = [_close(stretch, moment) for stretch in closing][:_CLOSE]
             if not written:
-                known = await view.stretches(self._name, [edge.id], as_of=None, now=None)
+                known = await self._stretches(edge, None, None)
                 facts.append(_same(own[-1]) if own else _open(edge, moment, new=not known))
             await self._write(() if written else read_nodes(nodes), facts, source)
             ended.update(other.id for other in others)
@@ -238,7 +228,7 @@ class Graph:
     async def node(self, id: Node | str) -> Node | None:
         """A node as it is known, ``None`` where it is not."""
         key = node_id_of(id, "id")
-        found = await (await self._fold.view()).nodes(self._name, [key])
+        found = await self._fold.ask(lambda view: view.nodes(self._name, [key]))
         return found[0] if found else None
 
     async def find(
@@ -255,7 +245,9 @@ class Graph:
             check_text(value, "value", MAX_GRAPH_VALUE_BYTES)
         start = None if after is None else check_node_id(after, "after")
         check_count(limit, "limit", MAX_GRAPH_RESULTS)
-        return await (await self._fold.view()).find(self._name, label=label, value=value, after=start, limit=limit)
+        return await self._fold.ask(
+            lambda view: view.find(self._name, label=label, value=value, after=start, limit=limit)
+        )
 
     async def neighbors(
         self,
@@ -283,8 +275,12 @@ class Graph:
             check_label(edge_type, "edge_type")
         check_count(depth, "depth", MAX_GRAPH_DEPTH)
         check_count(limit, "limit", MAX_GRAPH_RESULTS)
-        walker = Walker(await self._fold.view(), self._name, moment, self._now(), "depth")
-        return await walker.neighbors(key, direction, edge_type, depth, limit)
+        now = self._now()
+        return await self._fold.ask(
+            lambda view: Walker(view, self._name, moment, now, "depth").neighbors(
+                key, direction, edge_type, depth, limit
+            )
+        )
 
     async def incoming(
         self,
@@ -367,7 +363,46 @@ class Graph:
         check_count(limit, "limit", MAX_GRAPH_RESULTS)
         if returns not in RETURNS:
             raise InvalidError(f"returns: {returns!r:.40} is not one of {', '.join(RETURNS)}", argument="returns")
-        walker = Walker(await self._fold.view(), self._name, moment, self._now(), "hops")
+        now = self._now()
+        return await self._fold.ask(lambda view: self._walk(view, ids, steps, moment, now, limit, returns))
+
+    async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
+        """Throws the read view of all of the stream's graphs away, and folds it anew from the log.
+
+        Args:
+            progress: called after each page, and at the end.
+
+        Returns:
+            Records that were read.
+        """
+        return await self._fold.rebuild(progress)
+
+    async def export(self) -> GraphExport:
+        """The whole graph, in memory: every node, and every edge with all its stretches of time."""
+        return await self._fold.ask(self._export)
+
+    async def _export(self, view: GraphView) -> GraphExport:
+        nodes: list[Node] = []
+        while page := await view.find(
+            self._name, label=None, value=None, after=nodes[-1].id if nodes else None, limit=MAX_GRAPH_RESULTS
+        ):
+            nodes += page
+        edges: list[Edge] = []
+        while stretches := await view.edges(self._name, after=edges[-1].id if edges else None, limit=MAX_GRAPH_RESULTS):
+            edges += stretches
+        return GraphExport(self._name, tuple(nodes), tuple(edges))
+
+    async def _walk(
+        self,
+        view: GraphView,
+        ids: list[str],
+        steps: list[Hop],
+        moment: int | None,
+        now: int,
+        limit: int,
+        returns: GraphReturns,
+    ) -> list[Node] | list[Edge] | list[GraphPath] | list[Triplet]:
+        walker = Walker(view, self._name, moment, now, "hops")
         if returns == "nodes":
             ends = (await walker.walk(ids, steps, lambda last: len({step.end for step in last}) >= limit)).ends(limit)
             nodes = await walker.nodes(ends)
@@ -385,29 +420,23 @@ class Graph:
         paths = [walk.path(way, passed) for way in ways]
         return [path for path in paths if path is not None]
 
-    async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
-        """Throws the read view of all of the stream's graphs away, and folds it anew from the log.
+    async def _rivals(self, edge: Edge, moment: int | None, now: int, view: GraphView) -> tuple[list[Edge], list[Edge]]:
+        """Edges of the same relation to other nodes that hold, and the stretches of this one that do."""
+        others = await view.edges_of(
+            self._name,
+            [edge.source],
+            direction="out",
+            types=[edge.type],
+            as_of=moment,
+            now=now,
+            limit=_CLOSE + 1,
+        )
+        own = await view.stretches(self._name, [edge.id], as_of=moment, now=now)
+        return [other for other in others if other.target != edge.target][:_CLOSE], own
 
-        Args:
-            progress: called after each page, and at the end.
-
-        Returns:
-            Records that were read.
-        """
-        return await self._fold.rebuild(progress)
-
-    async def export(self) -> GraphExport:
-        """The whole graph, in memory: every node, and every edge with all its stretches of time."""
-        view = await self._fold.view()
-        nodes: list[Node] = []
-        while page := await view.find(
-            self._name, label=None, value=None, after=nodes[-1].id if nodes else None, limit=MAX_GRAPH_RESULTS
-        ):
-            nodes += page
-        edges: list[Edge] = []
-        while stretches := await view.edges(self._name, after=edges[-1].id if edges else None, limit=MAX_GRAPH_RESULTS):
-            edges += stretches
-        return GraphExport(self._name, tuple(nodes), tuple(edges))
+    async def _stretches(self, edges: Edge | list[Edge], as_of: int | None, now: int | None) -> list[Edge]:
+        ids = [edge.id for edge in ([edges] if isinstance(edges, Edge) else edges)]
+        return await self._fold.ask(lambda view: view.stretches(self._name, ids, as_of=as_of, now=now))
 
     async def _write(
         self, nodes: Sequence[Node], edges: Sequence[EdgeFact], source: ContextMessage | GraphSource | None
