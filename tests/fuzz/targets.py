@@ -14,6 +14,10 @@ import msgspec
 
 from laser.cli.transcripts import read_transcripts
 from laser.client.opening import read_target
+from laser.compaction.events import Saved as SavedEvent
+from laser.compaction.events import decode_event as decode_compaction
+from laser.compaction.lcm.nodes import read_tree
+from laser.compaction.transcript import History
 from laser.context.decoding import decode_record
 from laser.engines.iggy.raw import RawPage
 from laser.engines.objects.config import parse_s3_url
@@ -79,6 +83,15 @@ def _raw_page(data: bytes) -> object:
         page[0], page[-1], select_records(page[1:3], _MATCH)
     assert page.place_of(page.next) == len(page)
     return records
+
+
+def _compaction(data: bytes) -> object:
+    event = decode_compaction(data)
+    if not isinstance(event, SavedEvent):
+        return event
+    history = History((), (), ())
+    tree = read_tree([event.state], history, 1 << 60, {})
+    return [list(tree.below(top)) for top in tree.tops()]
 
 
 def _record(data: bytes) -> object:
@@ -171,6 +184,7 @@ TARGETS: Final[dict[str, Target]] = {
     "reference": Target(decode_entry, (CodecError,)),
     "active": Target(_events, (CodecError,)),
     "skill": Target(_skill, (CodecError,)),
+    "compaction": Target(_compaction, (CodecError,)),
     "cursor": Target(
         lambda data: parse_cursor(data.decode("utf-8", "replace"), _MATCH.conversation_id), (InvalidError,)
     ),

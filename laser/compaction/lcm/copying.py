@@ -33,14 +33,14 @@ async def copy_nodes(
     Returns:
         How many nodes were copied.
     """
-    source = SavedState(laser, parse_conversation_id(parent), agent)
-    rows = Transcript(laser, parse_conversation_id(parent), message_cost)
-    target = SavedState(laser, parse_conversation_id(child), agent)
+    parent, child = parse_conversation_id(parent), parse_conversation_id(child)
+    source, target = SavedState(laser, parent, agent), SavedState(laser, child, agent)
     await source.catch_up()
-    await rows.catch_up()
     await target.catch_up()
-    if target.records(LCM):
+    if not source.records(LCM) or target.records(LCM):
         return 0
+    rows = Transcript(laser, parent, message_cost)
+    await rows.catch_up()
     history = rows.history
     if mapping is None:
         mapping = await _same_rows(laser, history, child)
@@ -62,7 +62,7 @@ async def copy_nodes(
 
 
 async def _same_rows(laser: Connection, parent: History, child: str) -> dict[int, int]:
-    copies = Transcript(laser, parse_conversation_id(child), message_cost)
+    copies = Transcript(laser, child, message_cost)
     await copies.catch_up()
     found: dict[int, int] = {}
     for row, copied in zip(parent.rows, copies.history.rows, strict=False):

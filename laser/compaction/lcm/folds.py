@@ -26,11 +26,13 @@ class LcmFolds:
         return [fold for node in tree.tops() for fold in _folds(tree, node, view, there)]
 
 
-def _folds(tree: Tree, node: Node, view: Stored, there: set[int]) -> Iterator[StoredFold]:
-    seqs = [row.seq for row in rows_of(node, view)]
-    # Of a node without rows nothing but itself is left; what folded it since has it.
-    if there.issuperset(seqs) and (seqs or node.last < min(there, default=0)):
-        yield StoredFold(f"{LCM} {node.number}", LCM, node_text(node), tuple(seqs), node.first)
-        return
-    for child in node.children:
-        yield from _folds(tree, tree.nodes[child], view, there)
+def _folds(tree: Tree, top: Node, view: Stored, there: set[int]) -> Iterator[StoredFold]:
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        seqs = [row.seq for row in rows_of(node, view)]
+        # Of a node without rows nothing but itself is left; what folded it since has it.
+        if there.issuperset(seqs) and (seqs or node.last < min(there, default=0)):
+            yield StoredFold(f"{LCM} {node.number}", LCM, node_text(node), tuple(seqs), node.first)
+        else:
+            waiting += (tree.nodes[child] for child in reversed(node.children))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -76,11 +76,13 @@ class Tree(msgspec.Struct, frozen=True):
         """Nodes of rows, by place."""
         return sorted((node for node in self.nodes.values() if not node.children), key=_place)
 
-    def below(self, node: Node) -> Iterable[Node]:
+    def below(self, node: Node) -> Iterator[Node]:
         """A node and all under it."""
-        yield node
-        for child in node.children:
-            yield from self.below(self.nodes[child])
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            waiting += (self.nodes[child] for child in one.children)
 
 
 class _Rows(Protocol):
