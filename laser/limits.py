@@ -184,8 +184,8 @@ MAX_CACHE_KEY_CHARS: Final = 64
 MAX_TOOL_NAME_CHARS: Final = 64
 """Characters of a tool's name (OpenAI; Anthropic allows twice as many)."""
 
-MAX_PROVIDER_BYTES: Final = 4 * 1024 * 1024
-"""Characters that one provider may give to one prompt."""
+MAX_PROVIDER_CHARS: Final = 16 * 1024 * 1024
+"""Characters that one provider may give to one prompt, the bytes of images left out."""
 
 MAX_PROVIDER_FRAGMENTS: Final = 10_000
 """Fragments that one provider may give to one prompt: as many as the messages of a read window."""

@@ -63,7 +63,7 @@ TESTED = {
     "MAX_REPLY_BYTES": "tests/models/test_reading.py::test_the_largest_answer",
     "MAX_CACHE_KEY_CHARS": "tests/models/test_lowering.py::test_limits",
     "MAX_TOOL_NAME_CHARS": "tests/models/test_lowering.py::test_limits",
-    "MAX_PROVIDER_BYTES": "tests/prompt/test_gathering.py::test_characters_at_the_limit",
+    "MAX_PROVIDER_CHARS": "tests/prompt/test_gathering.py::test_characters_at_the_limit",
     "MAX_PROVIDER_FRAGMENTS": "tests/prompt/test_gathering.py::test_fragments_beyond_the_limit",
     "MAX_BRIEFING_FIELDS": "tests/prompt/test_limits.py::test_fields_of_a_briefing",
     "MAX_BRIEFING_VALUE_BYTES": "tests/prompt/test_limits.py::test_values_of_a_briefing",

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from laser.errors import LaserError, ProviderError
-from laser.limits import MAX_PROVIDER_BYTES, MAX_PROVIDER_FRAGMENTS
+from laser.limits import MAX_PROVIDER_CHARS, MAX_PROVIDER_FRAGMENTS
 from laser.prompt.fencing import whole_text
 from laser.prompt.fragments import Fragment, check_fragment
 from laser.prompt.provider import ContextProvider, TurnContext
@@ -110,7 +110,7 @@ async def _ask(provider: ContextProvider, turn: TurnContext) -> tuple[Contributi
 def _fatal(provider: ContextProvider, contribution: Contribution) -> ProviderError:
     ends = {
         "late": f"was not ready within its {provider.timeout:g} seconds",
-        "flooded": f"gave more than {MAX_PROVIDER_BYTES} bytes or {MAX_PROVIDER_FRAGMENTS} fragments",
+        "flooded": f"gave more than {MAX_PROVIDER_CHARS} characters or {MAX_PROVIDER_FRAGMENTS} fragments",
         "failed": f"failed with {contribution.reason}",
     }
     return ProviderError(
@@ -132,8 +132,8 @@ def _fragments(provider: ContextProvider, turn: TurnContext, given: object) -> t
     if given is None:
         return ()
     if isinstance(given, str):
-        if len(given) > MAX_PROVIDER_BYTES:
-            raise _FloodedError("too many bytes")
+        if len(given) > MAX_PROVIDER_CHARS:
+            raise _FloodedError("too many characters")
         if not given.strip():
             return ()
         # A text of the configuration stands as it is; material of a turn stands behind a fence.
@@ -152,9 +152,9 @@ def _fragments(provider: ContextProvider, turn: TurnContext, given: object) -> t
         if fragment.layer != provider.layer:
             fragment = msgspec.structs.replace(fragment, layer=provider.layer)
             check_fragment(fragment)
-        size += len(fragment.text)
-        if size > MAX_PROVIDER_BYTES:
-            raise _FloodedError("too many bytes")
+        size += len(fragment.text if fragment.measured is None else fragment.measured)
+        if size > MAX_PROVIDER_CHARS:
+            raise _FloodedError("too many characters")
         if fragment.text:
             whole = whole_text(fragment.text)
             fragments.append(fragment if whole is fragment.text else msgspec.structs.replace(fragment, text=whole))

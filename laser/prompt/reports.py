@@ -12,7 +12,7 @@ from laser.prompt.fragments import Fragment
 __all__ = ["HistoryFragments", "HistoryReport", "ProviderStatus"]
 
 ProviderStatus = Literal["ok", "empty", "late", "failed", "flooded", "not_applicable", "not_allowed"]
-"""How a provider fared. ``flooded``: it gave more than ``MAX_PROVIDER_BYTES`` or ``MAX_PROVIDER_FRAGMENTS``."""
+"""How a provider fared. ``flooded``: it gave more than ``MAX_PROVIDER_CHARS`` or ``MAX_PROVIDER_FRAGMENTS``."""
 
 
 class HistoryReport(msgspec.Struct, frozen=True):

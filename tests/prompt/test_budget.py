@@ -190,6 +190,25 @@ async def test_an_image_costs_a_flat_number(message: dict[str, Any]) -> None:
         await builder(lp.History(), tokens=IMAGE_TOKENS).build(history=[message])
 
 
+async def test_many_images_are_no_flood() -> None:
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]}
+    prompt = await builder(lp.History(20_000), tokens=20_000).build(history=[image] * 8)
+    assert len(prompt.messages) == 8
+    assert prompt.trace.warnings == ()
+
+
+async def test_what_the_user_wants_is_never_evicted() -> None:
+    history = [
+        assistant("old " * 100),
+        user("the task"),
+        *(one for n in range(6) for one in (calls(f"c{n}"), result(f"c{n}", "x" * 200))),
+    ]
+    prompt = await builder(lp.History(100_000), tokens=330).build(history=history)
+    assert prompt.trace.evicted
+    assert contents(prompt)[0] == "the task"
+    assert_pairs_whole(prompt.messages)
+
+
 async def test_arguments_of_calls_are_counted() -> None:
     # B7
     history = [user("a"), calls("c1", arguments="x" * 40_000), result("c1"), user("b")]

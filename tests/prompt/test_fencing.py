@@ -7,12 +7,13 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import laser as ls
 import laser.prompt as lp
 from tests.prompt.making import builder, says
+from tests.properties import examples
 
 TAGS = ("memory", "knowledge", "briefing", "request_context", "recitation", "conversation_summary", "active_skill")
 # Signs that a reader or a normalisation takes for the one that begins a tag.
@@ -49,7 +50,7 @@ hostile = st.lists(
 
 
 @given(hostile)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_no_text_breaks_out(text: str) -> None:
     block = lp.fence("memory", text)
     inside = block.removeprefix("<memory>\n").removesuffix("\n</memory>")
@@ -61,13 +62,14 @@ def test_no_text_breaks_out(text: str) -> None:
 
 
 @given(hostile)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_escape_is_deterministic_and_loses_nothing(text: str) -> None:
     assert lp.escape(text) == lp.escape(text)
     assert lp.unescape(lp.escape(text)) == text
     assert lp.unescape(lp.unescape(lp.escape(lp.escape(text)))) == text
 
 
+@examples(100)
 @given(st.text(alphabet=st.characters(exclude_characters=LOOK_ALIKES + "&"), max_size=60))
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert lp.escape(text) == text

@@ -26,7 +26,7 @@ async def fail(turn: lp.TurnContext) -> str:
 
 
 async def flood(turn: lp.TurnContext) -> str:
-    return "x" * (limits.MAX_PROVIDER_BYTES + 1)
+    return "x" * (limits.MAX_PROVIDER_CHARS + 1)
 
 
 async def test_hanging_failing_and_flooding_in_one_build() -> None:
@@ -48,7 +48,7 @@ async def test_hanging_failing_and_flooding_in_one_build() -> None:
     assert next(report for report in prompt.trace.providers if report.name == "fails").reason == "RuntimeError"
 
 
-@pytest.mark.parametrize(("function", "said"), [(hang, "0.1 seconds"), (fail, "RuntimeError"), (flood, "bytes")])
+@pytest.mark.parametrize(("function", "said"), [(hang, "0.1 seconds"), (fail, "RuntimeError"), (flood, "characters")])
 async def test_a_required_one_fails_the_turn_by_name(function: object, said: str) -> None:
     needed = lp.FunctionProvider("needed", function, required=True, timeout=0.1)  # type: ignore[arg-type]
     slow = lp.FunctionProvider("slow", hang, timeout=30)
@@ -93,7 +93,7 @@ async def test_fragments_beyond_the_limit() -> None:
 
 
 async def test_characters_at_the_limit() -> None:
-    provider = says("much", "x" * limits.MAX_PROVIDER_BYTES)
+    provider = says("much", "x" * limits.MAX_PROVIDER_CHARS)
     prompt = await builder(provider, tokens=100_000).build()
     assert next(one for one in prompt.trace.providers if one.name == "much").status == "ok"
     assert prompt.trace.evicted[0].provider == "much"

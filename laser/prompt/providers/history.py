@@ -216,11 +216,13 @@ def _fragments(
     if fold.ledger.text:
         fragments.append(Fragment("earlier", fold.ledger.text, _LEDGER, place="history", tokens=fold.ledger.cost))
     units = units_of(shown)
-    newest = units[-1] if units else None
+    # What the user wants, and what came of it last: without them there is nothing to answer.
+    spoken = [item.unit for item in shown if item.role == "user" and not item.facts.results]
+    stay = {*units[-1:], *spoken[-1:]}
     steps = max(1, len(units) - 1)
     ranks = {unit: _LOWEST + (_HIGHEST - _LOWEST) * place // steps for place, unit in enumerate(units)}
     for item in shown:
-        pinned = item.unit == newest or item.role in INSTRUCTIONS
+        pinned = item.unit in stay or item.role in INSTRUCTIONS
         fragments.append(
             Fragment(
                 "history",
