@@ -49,7 +49,7 @@ async def copy_nodes(
     numbers: dict[int, int] = {}
     base: str | None = None
     for number in sorted(tree.nodes):
-        node = _moved(tree.nodes[number], numbers, mapping, [row.seq for row in history.rows])
+        node = _moved(tree.nodes[number], numbers, mapping, history)
         if node is None:
             continue
         record = new_conversation_id()
@@ -72,16 +72,13 @@ async def _same_rows(laser: Connection, parent: History, child: str) -> dict[int
     return found
 
 
-def _moved(node: Node, numbers: Mapping[int, int], mapping: Mapping[int, int], seqs: list[int]) -> Node | None:
+def _moved(node: Node, numbers: Mapping[int, int], mapping: Mapping[int, int], parent: History) -> Node | None:
     if not all(child in numbers for child in node.children):
         return None
     spans: list[tuple[int, int]] = []
     for first, last in node.spans:
-        if first not in mapping or last not in mapping:
+        if not all(seq in mapping for seq in (first, last, *(row.seq for row in parent.between(first, last)))):
             return None
         spans.append((mapping[first], mapping[last]))
-    inside = [seq for seq in seqs if any(first <= seq <= last for first, last in node.spans)]
-    if not all(seq in mapping for seq in inside):
-        return None
     children = tuple(numbers[child] for child in node.children)
     return msgspec.structs.replace(node, number=len(numbers) + 1, spans=tuple(spans), children=children)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from laser.compaction.rows import Row
 
-__all__ = ["LCM", "LcmState", "Node", "Tree", "read_tree", "rows_digest", "spans_of"]
+__all__ = ["LCM", "LcmState", "Node", "Tree", "join_spans", "read_tree", "rows_digest", "rows_of", "spans_of"]
 
 LCM: Final = "lcm"
 """The name of the strategy whose records hold nodes."""
@@ -148,6 +148,21 @@ def spans_of(rows: Sequence[Row], runs: Iterable[tuple[int, int]]) -> tuple[tupl
         else:
             merged.append([start, stop])
     return tuple((rows[start].seq, rows[stop - 1].seq) for start, stop in merged)
+
+
+def join_spans(spans: Iterable[tuple[int, int]], place: Callable[[int], int]) -> tuple[tuple[int, int], ...]:
+    """Stretches of the transcript in order, neighbours as one.
+
+    Args:
+        place: how many rows come before a place of the transcript.
+    """
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if joined and place(joined[-1][1] + 1) == place(first):
+            joined[-1] = joined[-1][0], last
+        else:
+            joined.append((first, last))
+    return tuple(joined)
 
 
 def _fits(node: Node, view: _Rows, floor: int, memo: dict[Any, Any]) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from laser.compaction.assembling import assemble
 from laser.compaction.inputs import PreparedInput, said
-from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, read_tree, rows_digest, spans_of
+from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, join_spans, read_tree, rows_digest, spans_of
 from laser.compaction.planning import plan_eviction, plan_stubs
 from laser.compaction.rows import Row, tokens_of
 from laser.compaction.sizes import text_cost
@@ -125,7 +125,7 @@ class Lcm:
         node = Node(
             tree.next,
             1 + max(node.level for node in group),
-            tuple(sorted(span for node in group for span in node.spans)),
+            join_spans((span for node in group for span in node.spans), view.history.place),
             sum(node.rows for node in group),
             sum(node.tokens for node in group),
             "",
