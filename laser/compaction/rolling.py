@@ -114,7 +114,12 @@ class Rolling:
         if not plan.evicted and stubs == known:
             return False
         evicted = [history.units[number] for number in plan.evicted]
-        source = [row for unit in evicted for row in history.rows[unit.start : unit.stop] if not row.pinned]
+        source = [
+            history.rows[place]
+            for unit in evicted
+            for place in range(unit.start, unit.stop)
+            if not covered[place] and not history.rows[place].pinned
+        ]
         before = await _tokens(self, view)
         if plan.evicted and view.trigger is not None and view.fixed_tokens >= view.trigger and not force:
             raise CompactionError(
