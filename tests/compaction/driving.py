@@ -97,15 +97,16 @@ async def drive(
         before = await compaction.prepare(window=window)
         transcript = await laser.assemble_context(session, last_n=10_000)
         check_request(before, transcript)
-        await _check_end(compaction, before, transcript, summarizer, mixed=len(strategies) > 1)
+        seen = [request.text for request in summarizer.requests] + await _archived(laser, session)
+        await _check_end(compaction, before, transcript, seen, mixed=len(strategies) > 1)
         found["summaries"] = summarizer.asked
     return found
 
 
 async def _check_end(
-    compaction: Any, prepared: PreparedRequest, transcript: ls.Messages, summarizer: NotingSummarizer, *, mixed: bool
+    compaction: Any, prepared: PreparedRequest, transcript: ls.Messages, seen: Sequence[str], *, mixed: bool
 ) -> None:
-    """Every folded message was in a request that succeeded, once, and the tools reach it."""
+    """Every folded message was summarised or archived, once, and the tools reach it."""
     reached: dict[int, str] = {}
     after: str | None = None
     while True:
@@ -124,16 +125,22 @@ async def _check_end(
     assert set(leaves.values()) <= {1}, "two summaries of one row"
     if leaves and not mixed:
         assert {transcript[place].offset for place in folded} <= set(leaves)
-    seen = [paragraph for request in summarizer.requests for paragraph in request.text.split("\n\n")]
-    count = sum(len(paragraph) for paragraph in seen)
+    count = sum(len(text) for text in seen)
     whole = sum(len(reached[transcript[place].offset]) for place in folded)
-    assert not folded or count >= whole * 0.95, "the summarizer was shown less than what was folded"
+    assert not folded or count >= whole * 0.95, "less was summarised or archived than was folded"
     for place in random.Random(1).sample(folded, min(20, len(folded))):
         row = transcript[place]
         line = max(reached[row.offset].splitlines(), key=len, default="")[:80]
         if len(line) > 20:
             hits = (await compaction.lcm.grep(line, limit=200)).hits
             assert row.offset in {hit.seq for hit in hits}
+
+
+async def _archived(laser: ls.Laser, session: str) -> list[str]:
+    """The words that ``snapcompact`` archived."""
+    records = await laser.assemble_context(session, topics=["agent.compaction"], last_n=10_000)
+    states = [json.loads(record.text).get("state", {}) for record in records]
+    return [state["page"]["text"] for state in states if state.get("page")]
 
 
 async def _leaves(compaction: Any) -> list[tuple[tuple[int, int], ...]]:

@@ -13,6 +13,7 @@ import pytest
 from laser.compaction.lcm.strategy import Lcm
 from laser.compaction.registry import StrategyRegistry
 from laser.compaction.rolling import Rolling
+from laser.compaction.snapcompact.strategy import Snapcompact
 from laser.compaction.strategy import CompactionStrategy
 from tests.compaction.driving import drive, long_session
 from tests.shared import airline_conversations
@@ -20,7 +21,7 @@ from tests.survive.figures import Budget, CannotRunError, Figures
 
 _LEAST = 1_000
 _LEAST_PERCENT = {"% of tokens saved": 70, "% of bytes kept as prefix": 90}
-_STRATEGIES: tuple[CompactionStrategy, ...] = (Rolling(), Lcm())
+_STRATEGIES: tuple[CompactionStrategy, ...] = (Rolling(), Lcm(), Snapcompact())
 
 
 def run(budget: Budget, seed: int) -> Figures:
@@ -34,7 +35,7 @@ def run(budget: Budget, seed: int) -> Figures:
     broken: list[str] = []
     turns = [strategy.name for strategy in _STRATEGIES]
     for number, messages in enumerate(sessions):
-        for names in ([turns[0]], [turns[1]], [*turns, turns[0]]):
+        for names in (*([name] for name in turns), [*turns, turns[0]]):
             registry = StrategyRegistry(_STRATEGIES, default=names[0])
             try:
                 counts = anyio.run(drive, registry, messages, names)
