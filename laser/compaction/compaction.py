@@ -12,6 +12,7 @@ import msgspec
 
 from laser.compaction.events import Event, Failed, Saved, Switched
 from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedRequest, Status, sections_of
+from laser.compaction.lcm.copying import copy_nodes
 from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.registry import StrategyRegistry
 from laser.compaction.saved import UNCHOSEN, CompactionStep, SavedState
@@ -28,9 +29,10 @@ from laser.compaction.strategy import (
 from laser.compaction.transcript import History, Transcript
 from laser.compaction.work import SessionWork
 from laser.context.connection import Connection
-from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, SummaryError
+from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, NotFoundError, SummaryError
 from laser.model.ids import parse_conversation_id
 from laser.ports.summarizer import Summarizer
+from laser.session.session import read_status
 
 __all__ = ["Compaction"]
 
@@ -75,6 +77,9 @@ class Compaction:
         if not real or not 0 < timeout < math.inf:
             raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
         self.session = parse_conversation_id(session)
+        self._laser = laser
+        self._agent = agent
+        self._inherits = True
         self.registry = registry or StrategyRegistry()
         self._summarizer = summarizer
         self._timeout = float(timeout)
@@ -150,6 +155,18 @@ class Compaction:
         request = self._request(window, reserve, context, images, provider)
         return (await self._prepare(request, compact=False)).observation
 
+    async def preview(
+        self,
+        *,
+        window: int | None = None,
+        reserve: int = 0,
+        context: Sequence[bytes] = (),
+        images: bool | None = None,
+        provider: str | None = None,
+    ) -> PreparedRequest:
+        """The next request as things are, with its inputs. Nothing is compacted. Arguments as of ``prepare``."""
+        return await self._prepare(self._request(window, reserve, context, images, provider), compact=False)
+
     async def compact(
         self,
         strategy: str | None = None,
@@ -207,9 +224,22 @@ class Compaction:
             before = self._transcript.began, self._saved.began
             await self._transcript.catch_up()
             await self._saved.catch_up()
+            if self._inherits:
+                await self._inherit()
             if (self._transcript.began, self._saved.began) != before:
                 # The log is another one than was remembered of.
                 self._memo.clear()
+
+    async def _inherit(self) -> None:
+        """Takes a fork's part of the nodes that its session's past has, before anything is done to the fork itself."""
+        if not self._saved.steps:
+            try:
+                origin = (await read_status(self._laser, self.session)).origin
+            except NotFoundError:
+                origin = None  # a conversation that is no session
+            if origin is not None and await copy_nodes(self._laser, origin.session, self.session, agent=self._agent):
+                await self._saved.catch_up()
+        self._inherits = False
 
     async def _append(self, event: Event) -> bool:
         async with self._looking:
