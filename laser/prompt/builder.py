@@ -75,6 +75,11 @@ class PromptBuilder:
                 f"tokens: {type(tokens).__name__} has no name and no count(text); laser.tokens() makes one",
                 argument="tokens",
             )
+        sample = self._tokens.count("x")
+        if type(sample) is not int or sample < 0:
+            raise InvalidError(
+                f"tokens: counted {sample!r:.40}; count(text) must give a whole number from 0", argument="tokens"
+            )
         self._agent = agent
         self._seen: OrderedDict[str, Fingerprints | None] = OrderedDict()
 

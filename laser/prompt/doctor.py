@@ -29,6 +29,7 @@ _STABLE: Final = (Identity, Skills, ToolSearch)
 EXTRAS: Final = {
     "cli": ("typer", "the command line"),
     "embeddings": ("onnxruntime", "recall by meaning with a model on this machine"),
+    "inspect": ("uvicorn", "laser inspect"),
     "otel": ("opentelemetry", "spans and metrics"),
     "postgres": ("psycopg", "key-value state on PostgreSQL"),
     "redis": ("redis", "key-value state on Redis or Valkey"),

@@ -222,6 +222,18 @@ async def test_summaries_at_once(laser: ls.Laser, scope: ls.ContextScope) -> Non
     assert all(prompt.text.count(f"ORD-{number}") >= 1 for number in range(0, 50, 2))
 
 
+async def test_a_slower_summary_of_less_does_not_take_the_place(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    await talk(scope, 50)
+    await lp.SessionCompactor(laser, Scribe(), lp.CompactionSettings(keep_last=10)).compact(scope)
+    (note,) = await scope.fetch(topics=[lp.NOTES_TOPIC])
+    value = json.loads(note.payload)
+    value["summary"] |= {"offset": value["summary"]["offset"] - 15, "text": "of less"}
+    await scope.append(lp.NOTES_TOPIC, json.dumps(value))
+    prompt = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
+    assert len(prompt.messages) == 11
+    assert "of less" not in prompt.text
+
+
 async def test_a_long_history_takes_several_requests(laser: ls.Laser, scope: ls.ContextScope) -> None:
     messages = [user(f"ORD-{number} " + "words " * 600) for number in range(100)]
     await scope.append_many(SESSIONS, [json.dumps(message) for message in messages])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
 import pytest
@@ -170,6 +171,19 @@ async def test_refused_arguments() -> None:
             await call()
     with pytest.raises(ls.InvalidError, match="tokens"):
         lp.PromptBuilder(None, [], tokens=len)  # type: ignore[arg-type]
+    for wrong in (1.5, -1, None):
+
+        class Counter:
+            name = "wrong"
+
+            def count(self, text: str, given: Any = wrong) -> int:
+                return given  # type: ignore[no-any-return]
+
+            def __call__(self, message: ls.ContextMessage) -> int:
+                return 0
+
+        with pytest.raises(ls.InvalidError, match="whole number"):
+            lp.PromptBuilder(None, [], tokens=Counter())
 
 
 async def test_cancelling_a_build() -> None:

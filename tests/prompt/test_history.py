@@ -10,6 +10,7 @@ import pytest
 
 import laser as ls
 import laser.prompt as lp
+import laser.prompt.providers.history as history_provider
 from tests.prompt.making import assert_pairs_whole, assistant, builder, calls, contents, result, user, values
 
 pytestmark = pytest.mark.anyio
@@ -80,6 +81,50 @@ async def test_the_shapes_of_responses_and_anthropic() -> None:
         assert contents(cut)[-1] == "b"
         assert not any(value.get("type") == "reasoning" for value in values(cut))
     assert "A-17" in (await built(anthropic, 160, clear_results=False, ledger=0.5)).text
+
+
+async def test_reasoning_goes_with_its_calls() -> None:
+    history: list[dict[str, Any]] = []
+    for number in range(8):
+        history += [
+            user(f"question {number}"),
+            {"type": "reasoning", "id": f"rs_{number}", "summary": ["x" * 100]},
+            {"type": "function_call", "call_id": f"c{number}", "name": "f", "arguments": "{}"},
+            {"type": "function_call", "call_id": f"d{number}", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": "r" * 100},
+            {"type": "function_call_output", "call_id": f"d{number}", "output": "r" * 100},
+        ]
+    partial = 0
+    for tokens in range(150, 900, 10):
+        try:
+            prompt = await builder(lp.History(100_000), tokens=tokens).build(history=history)
+        except ls.BudgetError:
+            continue
+        held = values(prompt)
+        reasoned = {value["id"][3:] for value in held if value.get("type") == "reasoning"}
+        called = [value["call_id"] for value in held if value.get("type") == "function_call"]
+        assert sorted(called) == sorted(f"{kind}{number}" for number in reasoned for kind in "cd")
+        partial += 0 < len(reasoned) < 8
+    assert partial > 10
+
+
+async def test_a_message_that_arrives_while_the_log_is_read(
+    laser: ls.Laser, scope: ls.ContextScope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = lp.PromptBuilder(laser, [lp.History()])
+    take = history_provider.take_checkpoint
+    said = iter(range(100))
+
+    async def late(*place: Any) -> ls.Checkpoint:
+        # Between the look at the log's end and the read of what is there.
+        end = await take(*place)
+        await scope.append(SESSIONS, json.dumps(user(f"message {next(said)}")))
+        return end
+
+    monkeypatch.setattr(history_provider, "take_checkpoint", late)
+    for count in range(1, 5):
+        prompt = await made.build(scope, record=False)
+        assert contents(prompt) == [f"message {number}" for number in range(count)]
 
 
 async def test_bulky_old_results_are_cleared_before_anything_leaves() -> None:
