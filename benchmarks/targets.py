@@ -96,6 +96,7 @@ TARGETS: Final = (
            {"items": 100_000}),
     # Long sessions.
     Target("compaction.plan", "process", "median", 20, "planning over 10,000 messages", "", {"messages": 10_000}),
+    Target("compaction.frames", "process", "median", 1_000, "30 pictures of text", "", {"frames": 30}),
     Target("compaction.prepare", "embedded", "median", 20, "`prepare` over 10,000 messages", "", {"messages": 10_000}),
     Target("compaction.grep", "embedded", "median", 100, "`lcm_grep` over 100,000 rows, one holds it", "",
            {"rows": 100_000, "hits": "rare"}),

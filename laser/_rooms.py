@@ -11,6 +11,9 @@ from laser.compaction.prior import FoldProvider, Prior, StoredFold
 from laser.compaction.registry import StrategyRegistry
 from laser.compaction.rolling import Rolling
 from laser.compaction.saved import CompactionStep
+from laser.compaction.snapcompact.archive import ArchiveFolds
+from laser.compaction.snapcompact.strategy import Snapcompact
+from laser.compaction.snapcompact.tools import TranscriptTools
 from laser.compaction.strategy import (
     CompactionLimits,
     CompactionProgress,
@@ -64,6 +67,7 @@ __all__ = [
     "ActiveContext",
     "ActiveState",
     "Add",
+    "ArchiveFolds",
     "Change",
     "CollectReport",
     "Compaction",
@@ -120,12 +124,14 @@ __all__ = [
     "SessionReading",
     "Sessions",
     "Skill",
+    "Snapcompact",
     "SourceReport",
     "StoredFold",
     "StrategyRegistry",
     "TextPage",
     "Tokenizer",
     "TranscriptPage",
+    "TranscriptTools",
     "TreeFiles",
     "TreeView",
     "Turn",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+import string
 from typing import Final
 
 import laser as ls
@@ -12,6 +14,9 @@ from benchmarks.measuring import Side, compare
 from laser.compaction.planning import Plan, plan_eviction, plan_stubs
 from laser.compaction.rows import Row, make_row
 from laser.compaction.sizes import message_cost
+from laser.compaction.snapcompact.drawing import draw
+from laser.compaction.snapcompact.font import to_cells
+from laser.compaction.snapcompact.frames import lay_out, shape_for
 from laser.compaction.transcript import History
 from laser.compaction.units import units_of
 from laser.model.transcript import SourceRef
@@ -22,6 +27,7 @@ _MESSAGES: Final = 10_000
 _ROWS: Final = 100_000
 _WINDOW: Final = 200_000
 _BATCH: Final = 5_000
+_FRAMES: Final = 30
 
 
 async def run(bench: Bench) -> list[Line]:
@@ -29,7 +35,12 @@ async def run(bench: Bench) -> list[Line]:
     if "embedded" not in bench.engines:
         return []
     messages, rows = min(_MESSAGES, bench.size.records), min(_ROWS, bench.size.memory_items)
-    return [await _plan(bench, messages), await _prepare(bench, messages), *await _grep(bench, rows)]
+    return [
+        await _plan(bench, messages),
+        await _frames(bench),
+        await _prepare(bench, messages),
+        *await _grep(bench, rows),
+    ]
 
 
 async def _plan(bench: Bench, count: int) -> Line:
@@ -43,6 +54,22 @@ async def _plan(bench: Bench, count: int) -> Line:
 
     samples = await compare({LASER: Side(call)}, bench.size.rounds)
     return make_line("compaction.plan", "units and what to fold of them", "process", samples, messages=count)
+
+
+async def _frames(bench: Bench) -> Line:
+    shape = shape_for("anthropic", None)
+    # Words at random: there is less in them to leave out than in real ones.
+    chosen = random.Random(1)
+    letters = "".join(chosen.choices(string.ascii_letters + "     ,.", k=(_FRAMES + 1) * shape.cells))
+    text = "\n".join(letters[at : at + 500] for at in range(0, len(letters), 500))
+    assert len(text) > _FRAMES * shape.cells
+
+    async def call() -> int:
+        cells = to_cells(text)[: _FRAMES * shape.cells]
+        return len([draw(frame.cells, shape.columns) for frame in lay_out(cells, shape, _FRAMES)])
+
+    samples = await compare({LASER: Side(call)}, bench.size.rounds)
+    return make_line("compaction.frames", "pictures of text, none of them kept", "process", samples, frames=_FRAMES)
 
 
 def _planned(rows: tuple[Row, ...]) -> Plan:

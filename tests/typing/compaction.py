@@ -65,6 +65,13 @@ async def compacts(laser: ls.Laser, session: ls.Session) -> None:
     assert_type(await compaction.lcm.grep("x"), ls.GrepPage)
     assert_type(await compaction.lcm.expand(1), ls.TextPage)
     assert_type(compaction.lcm.tools(), tuple[ls.RecoveryTool, ...])
+    assert_type(await compaction.transcript.grep("x"), ls.GrepPage)
+    assert_type(await compaction.transcript.read(limit=1), ls.TextPage)
+    assert_type(compaction.transcript.tools(), tuple[ls.RecoveryTool, ...])
+    drawing: ls.CompactionStrategy = ls.Snapcompact(archive_percent=15, max_frames=20)
+    stored: ls.FoldProvider = ls.ArchiveFolds()
+    ls.StrategyRegistry([drawing], default="snapcompact", providers=[stored])
+    await compaction.prepare(window=8_000, images=True, provider="anthropic")
     assert_type(await ls.copy_nodes(laser, session.id, session.id), int)
 
 
