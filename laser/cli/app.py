@@ -17,6 +17,7 @@ from laser.cli.doctor import doctor
 from laser.cli.fetch import fetch
 from laser.cli.graph import graphs
 from laser.cli.import_ import import_transcript
+from laser.cli.inspect import inspect
 from laser.cli.lcm import lcm
 from laser.cli.memory import memories
 from laser.cli.prompt import prompts
@@ -53,6 +54,7 @@ app.command("serve-info")(serve_info)
 app.command("compact")(compact)
 app.command("strategies")(strategies)
 app.command("doctor")(doctor)
+app.command("inspect")(inspect)
 app.add_typer(snapshots, name="snapshot")
 app.add_typer(sessions, name="session")
 app.add_typer(contexts, name="context")
