@@ -32,7 +32,9 @@ def compact(
     strategy: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STRATEGY]", help="Choose this strategy for the session first: rolling or lcm.", show_default=False
+            metavar="[STRATEGY]",
+            help="Choose this strategy for the session first, one of `laser strategies`.",
+            show_default=False,
         ),
     ] = None,
     window: Annotated[

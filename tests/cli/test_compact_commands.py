@@ -81,12 +81,20 @@ def test_strategies(shell: Shell) -> None:
 
     found = json.loads(CliRunner().invoke(app, ["strategies", "--json"]).stdout)
     assert found["default"] == "rolling"
-    assert [(one["name"], one["trigger_percent"], one["tail_percent"]) for one in found["strategies"][:2]] == [
+    assert [(one["name"], one["trigger_percent"], one["tail_percent"]) for one in found["strategies"]] == [
         ("rolling", 90, 25),
         ("lcm", 90, 25),
+        ("snapcompact", 90, 10),
     ]
     text = CliRunner().invoke(app, ["strategies"]).stdout
     assert "rolling (default)" in text
+
+
+def test_into_pictures(shell: Shell) -> None:
+    found = shell.json("compact", "@long", "snapcompact")
+    assert (found["strategy"], found["status"]) == ("snapcompact", "compacted")
+    assert [section["kind"] for section in found["sections"]] == ["frame", "tail"]
+    assert found["tokens"] < found["tokens_before"]
 
 
 def test_what_is_refused(shell: Shell) -> None:

@@ -17,6 +17,8 @@ from laser.client.opening import read_target
 from laser.compaction.events import Saved as SavedEvent
 from laser.compaction.events import decode_event as decode_compaction
 from laser.compaction.lcm.nodes import read_tree
+from laser.compaction.snapcompact.archive import cells_of, read_archive
+from laser.compaction.snapcompact.font import to_cells, to_text
 from laser.compaction.transcript import History
 from laser.context.decoding import decode_record
 from laser.engines.iggy.raw import RawPage
@@ -91,7 +93,10 @@ def _compaction(data: bytes) -> object:
         return event
     history = History((), (), ())
     tree = read_tree([event.state], history, 1 << 60, {})
-    return [list(tree.below(top)) for top in tree.tops()]
+    archive = read_archive([event.state], history, 1 << 60, {})
+    for page in archive.pages:
+        assert to_text(to_cells(page.text)) == page.text
+    return [list(tree.below(top)) for top in tree.tops()], cells_of(archive, {})
 
 
 def _record(data: bytes) -> object:

@@ -129,7 +129,7 @@ def cells_of(archive: Archive, memo: dict[Any, Any]) -> str:
     """The archive as it is drawn."""
     found: list[str] = []
     for page in archive.pages:
-        key = "snapcompact cells", page.digest, page.first
+        key = "snapcompact cells", page.first, page.last, page.text
         if key not in memo:
             memo[key] = to_cells(f"[rows {page.first} to {page.last}]\n{page.text}\n")
         found.append(memo[key])
@@ -197,7 +197,7 @@ def _fits(page: Page, view: _Rows, floor: int, memo: dict[Any, Any]) -> bool:
         return False
     if page.first < floor:
         return True
-    key = "snapcompact fits", page.first, page.digest
+    key = "snapcompact fits", page.spans, page.rows, page.digest
     if key not in memo:
         rows = rows_of(page, view)
         memo[key] = len(rows) == page.rows and _digest(rows) == page.digest
