@@ -397,11 +397,13 @@ async def test_a_server_that_is_killed_and_comes_back_is_used_again(server: Iggy
 async def test_a_call_waits_for_a_server_that_is_starting(server: IggyServer, stream_name: str) -> None:
     async with _open(server.address, timeout=20) as log:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))
+        # A server that is killed while it makes the files of a partition does not start again (0.9.0-edge.5).
+        await log.append(stream_name, "events", [_record(b"before")], key=_KEY)
         await server.kill()
         async with anyio.create_task_group() as group:
             group.start_soon(_later, server)
             await log.append(stream_name, "events", [_record(b"waited")], key=_KEY)
-        assert await _held(log, stream_name) == [b"waited"]
+        assert await _held(log, stream_name) == [b"before", b"waited"]
 
 
 async def _later(server: IggyServer) -> None:

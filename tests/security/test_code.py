@@ -16,8 +16,13 @@ _CALLS = {"eval", "exec", "compile", "__import__", "execfile", "input"}
 _QUERIES = {"execute", "executemany", "executescript"}
 
 # They look for packages that are no dependency, by names that are written in the file: the harness for Docker's, the
-# local model for its weights, the doctor for extras.
-_MAY_IMPORT_BY_NAME = {"testing/finding.py", "integrations/minilm.py", "prompt/doctor.py"}
+# local model for its weights, the doctor for extras. The font is a file of the package.
+_MAY_IMPORT_BY_NAME = {
+    "testing/finding.py",
+    "integrations/minilm.py",
+    "prompt/doctor.py",
+    "compaction/snapcompact/font.py",
+}
 
 
 def findings(source: str, name: str) -> list[str]:
