@@ -259,6 +259,23 @@ async def test_a_cleared_transcript_is_not_revived(desk: Desk) -> None:
         assert len(prepared.inputs) == 12
 
 
+async def test_another_transcript_in_its_place_is_not_covered(desk: Desk) -> None:
+    await desk.talk(40)
+    await desk.compaction.compact(window=WINDOW)
+    await desk.laser.open_log().purge(desk.laser.stream, ls.AgentTopic.Sessions)
+    for number in range(60):
+        await desk.say(user(f"other {number}"), assistant("yes"), assistant("no"), assistant("done"))
+    for handle in (desk.compaction, desk.open()):
+        prepared = await handle.prepare(window=100_000)
+        assert prepared.observation.covered == 0
+        assert len(prepared.inputs) == 240
+    # What is archived now is the new one, from its beginning.
+    await desk.compaction.compact(window=WINDOW)
+    text = drawn((await desk.prepare(100_000)).inputs)
+    assert "other 0\n" in text
+    assert "question-" not in text
+
+
 async def test_what_retention_took_is_still_shown(memory_laser: ls.Laser) -> None:
     topic = ls.AgentTopic.Sessions
     await memory_laser.open_log().delete_topic(memory_laser.stream, topic)
@@ -270,15 +287,16 @@ async def test_what_retention_took_is_still_shown(memory_laser: ls.Laser) -> Non
         turn += 2
         await desk.compaction.prepare(window=8_000, provider="anthropic")
         assert turn < 400
-    prepared = await desk.compaction.prepare(window=200_000, provider="anthropic")
-    text = drawn(prepared.inputs)
-    assert text.count("question-0 ") == 1
-    shown = [one.source.seq for one in prepared.inputs if one.source]
-    assert shown == list(range(shown[0], 4 * turn))
-    assert len(shown) + prepared.observation.covered == prepared.observation.rows
+    for handle in (desk.compaction, desk.open()):
+        prepared = await handle.prepare(window=200_000, provider="anthropic")
+        text = drawn(prepared.inputs)
+        assert text.count("question-0 ") == 1
+        shown = [one.source.seq for one in prepared.inputs if one.source]
+        assert shown == list(range(shown[0], 4 * turn))
+        assert len(shown) + prepared.observation.covered == prepared.observation.rows
     # As text it is there too, for whoever comes next.
     await desk.compaction.switch("rolling")
-    after = await desk.compaction.prepare(window=200_000)
+    after = await desk.open().prepare(window=200_000)
     assert sum("question-0 " in one.payload.decode() for one in after.inputs) == 1
 
 
