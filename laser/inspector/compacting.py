@@ -13,9 +13,11 @@ from laser.compaction.lcm.tools import FoldInfo
 from laser.inspector.layout import block, facts, moment, page, table, tokens
 from laser.inspector.markup import Markup, tag
 from laser.inspector.room import Room, number_of, session_of
+from laser.limits import MAX_LCM_PAGE
 
 __all__ = ["compaction_page", "fold_page", "model_form", "preview"]
 
+_ROWS: Final = 50
 _MAX_NODES: Final = 2_000
 _MAX_STEPS: Final = 500
 _DEEPEST: Final = 12
@@ -64,10 +66,12 @@ async def fold_page(room: Room, request: Request) -> bytes:
     node = int(request.path_params["node"])
     tools = room.compaction(chosen).lcm
     fold = await tools.describe(node)
-    rows = await tools.expand(node, after=request.query_params.get("after") or None, limit=50)
+    limit = number_of(request, "limit", _ROWS, 1, MAX_LCM_PAGE) or _ROWS
+    rows = await tools.expand(node, after=request.query_params.get("after") or None, limit=limit)
     more = None
     if rows.next is not None:
-        more = tag("a", "on", href=room.links.to("s", chosen, "lcm", node, after=rows.next))
+        size = None if limit == _ROWS else limit
+        more = tag("a", "on", href=room.links.to("s", chosen, "lcm", node, after=rows.next, limit=size))
     parts = [
         tag(
             "article",

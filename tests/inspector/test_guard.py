@@ -22,6 +22,8 @@ def check_headers(answer: httpx2.Response) -> None:
     assert "default-src 'none'" in policy
     assert "script" not in policy
     assert "unsafe" not in policy
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
 
 
 @pytest.mark.parametrize(
