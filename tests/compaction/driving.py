@@ -97,8 +97,8 @@ async def drive(
         before = await compaction.prepare(window=window)
         transcript = await laser.assemble_context(session, last_n=10_000)
         check_request(before, transcript)
-        seen = [request.text for request in summarizer.requests] + await _archived(laser, session)
-        await _check_end(compaction, before, transcript, seen, mixed=len(strategies) > 1)
+        words = [request.text for request in summarizer.requests] + await _archived(laser, session)
+        await _check_end(compaction, before, transcript, words, mixed=len(strategies) > 1)
         found["summaries"] = summarizer.asked
     return found
 

@@ -24,4 +24,8 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
                 await result
 
     anyio.run(run)
-    assert capsys.readouterr().out.splitlines() == ["compacted True", "user ['assistant', 'user']"]
+    assert capsys.readouterr().out.splitlines() == [
+        "compacted True",
+        "['frame', 'tail']",
+        "user ['assistant', 'user']",
+    ]
