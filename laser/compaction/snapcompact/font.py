@@ -30,7 +30,7 @@ def glyphs() -> Mapping[str, bytes]:
 
     A sign that looks exactly like one before it is not among them. Letters of different scripts that look alike are.
     """
-    data = zlib.decompress(resources.files(__package__).joinpath("x11_8x13.glyphs").read_bytes())
+    data = zlib.decompress(resources.files("laser.compaction.snapcompact").joinpath("x11_8x13.glyphs").read_bytes())
     found: dict[str, bytes] = {}
     seen: set[bytes] = set()
     for at in range(0, len(data), _RECORD):
