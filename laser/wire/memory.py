@@ -68,6 +68,13 @@ _ORIGINS: Final[dict[str, dict[str, int | None]]] = {
 _PRODUCER: Final[dict[str, int | None]] = {"name": None, "version": None}
 _OPTIONAL: Final = frozenset({"generation", "conversation"})
 # Each byte of a body as a CBOR number.
+_PLAIN: Final = re.compile(
+    rb"\xa1dItem\xa3bid\x78\x1a(?P<id>[0-7][0-9A-HJKMNP-TV-Z]{25})dkind"
+    rb"(?:d(?=fact)|g(?=message|summary)|f(?=entity)|h(?=feedback)|i(?=procedure))"
+    rb"(?P<kind>fact|message|summary|entity|feedback|procedure)dbody"
+    rb"(?P<head>[\x80-\x97]|\x98.|\x99..|\x9a....)",
+    re.DOTALL,
+)
 _NUMBERS: Final = tuple(bytes([byte]) if byte < 24 else bytes([0x18, byte]) for byte in range(256))
 
 
@@ -179,6 +186,11 @@ def decode_memory(record: LogRecord) -> MemoryChange | None:
     owner = MemoryOwner(
         namespace, provenance.conversation_id, provenance.agent, texts.get(_USER_KEY), texts.get(_APP_KEY)
     )
+    plain = _plain_item(record.payload)
+    if plain is not None:
+        item_id, kind, body = plain
+        at = (record.timestamp_micros, record.partition, record.offset)
+        return Remembered(item_id, kind, body, owner, *at, _fact(texts), _DURABLE_KEY in texts)
     value = decode_cbor(record.payload)
     if not isinstance(value, dict) or len(value) != 1:
         raise CodecError("memory: not a map of one key")
@@ -187,12 +199,12 @@ def decode_memory(record: LogRecord) -> MemoryChange | None:
         raise CodecError("memory: the value of its key is not a map")
     place = (owner, record.timestamp_micros, record.partition, record.offset)
     if name == "Item":
-        item_id, kind = _target(fields, "id"), _text(fields, "kind")
+        target, kind = _target(fields, "id"), _text(fields, "kind")
         body = _body(fields)
-        if item_id is None:
+        if target is None:
             return None
         lineage = _lineage(fields)
-        return Remembered(item_id, kind, body, *place, _fact(texts), _DURABLE_KEY in texts, _sources(fields), lineage)
+        return Remembered(target, kind, body, *place, _fact(texts), _DURABLE_KEY in texts, _sources(fields), lineage)
     target = _target(fields, "target") if name in ("Feedback", "Forget") else None
     if name == "Feedback":
         weight, within = _weight(fields), _within(fields)
@@ -201,6 +213,22 @@ def decode_memory(record: LogRecord) -> MemoryChange | None:
         within = _within(fields)
         return None if target is None else Forgotten(target, within, *place, _PRUNED_KEY in texts)
     raise CodecError(f"memory: unknown record {name[:32]!r}" if isinstance(name, str) else "memory: its key is no text")
+
+
+def _plain_item(payload: bytes) -> tuple[str, str, bytes] | None:
+    """Id, kind and body of an item of one line of text, in the very form in which it is written; ``None`` for others.
+
+    Most records of a topic are such items, and a general decoder takes each byte of a body for a number.
+    """
+    match = _PLAIN.match(payload)
+    if match is None:
+        return None
+    head, start = match["head"], match.end()
+    body = payload[start + 1 :: 2]
+    # A byte from 24 on takes two: a mark and itself. Text without line breaks has no other.
+    if payload[start::2] != b"\x18" * len(body) or (body and min(body) < 24) or _array_head(len(body)) != head:
+        return None
+    return match["id"].decode(), match["kind"].decode(), body
 
 
 def _texts(block: bytes) -> dict[bytes, str]:
