@@ -51,6 +51,8 @@ from laser.wire.memory import decode_memory
 from laser.wire.provenance import decode_provenance
 from laser.wire.snapshot import decode_snapshot
 from laser.wire.state_json import decode_state
+from laser.workspace.heads import decode_head
+from laser.workspace.trees import decode_tree
 
 __all__ = ["MAX_MEMORY_BYTES", "MAX_SECONDS", "TARGETS", "Target", "attempt"]
 
@@ -187,6 +189,8 @@ TARGETS: Final[dict[str, Target]] = {
     "answer_stream": Target(_answer_stream, (CodecError, UnsupportedError)),
     "content": Target(decode_content, (CodecError,)),
     "reference": Target(decode_entry, (CodecError,)),
+    "tree": Target(decode_tree, (CodecError,)),
+    "head": Target(decode_head, (CodecError,)),
     "active": Target(_events, (CodecError,)),
     "skill": Target(_skill, (CodecError,)),
     "compaction": Target(_compaction, (CodecError,)),
