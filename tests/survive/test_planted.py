@@ -230,8 +230,10 @@ def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
 
 
 def test_every_check_has_a_planted_bug() -> None:
-    # A cut of a cluster takes half a minute: what it found is planted instead, below.
-    assert {plant.check for plant in PLANTS.values()} == set(ORDER) - {"iggy_cluster_power_cut"}
+    # A cut of a cluster takes half a minute: what it found is planted instead, below. The bugs that the check of
+    # compaction has to find stand with its drive, in tests/compaction/test_planted.py: a copy has no real conversations.
+    elsewhere = {"iggy_cluster_power_cut", "compaction"}
+    assert {plant.check for plant in PLANTS.values()} == set(ORDER) - elsewhere
 
 
 @pytest.mark.parametrize(
