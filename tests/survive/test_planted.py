@@ -230,8 +230,8 @@ def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
 
 
 def test_every_check_has_a_planted_bug() -> None:
-    # A cut of a cluster takes half a minute: what it found is planted instead, below. The bugs that the check of
-    # compaction has to find stand with its drive, in tests/compaction/test_planted.py: a copy has no real conversations.
+    # A cut of a cluster takes half a minute: what it found is planted instead, below. A copy has no real conversations:
+    # bugs are planted into compaction in tests/compaction/test_planted.py.
     elsewhere = {"iggy_cluster_power_cut", "compaction"}
     assert {plant.check for plant in PLANTS.values()} == set(ORDER) - elsewhere
 
