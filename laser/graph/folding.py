@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
 from laser.context.connection import Connection
-from laser.errors import CodecError, NotFoundError
+from laser.context.own_topics import append_to_own
+from laser.errors import CodecError
 from laser.model.graph_change import GraphChange, GraphWrite
 from laser.model.ids import new_record_id
 from laser.model.messages import SkippedRecord
 from laser.model.records import LogRecord, NewRecord
-from laser.model.topics import TopicConfig, TopicInfo
+from laser.model.topics import TopicInfo
 from laser.ports.graph_view import GraphView
 from laser.wire.graph import GRAPH_TOPIC, decode_graph, encode_graph
 
 __all__ = ["GraphFold"]
 
 T = TypeVar("T")
-
-_PARTITIONS: Final = 4
 
 
 class GraphFold:
@@ -39,12 +38,7 @@ class GraphFold:
         """Appends a write; the topic is created where it is absent."""
         headers, payload = encode_graph(write, conversation)
         record = NewRecord(new_record_id(), payload, headers)
-        log, stream = self._laser.open_log(), self._laser.stream
-        try:
-            await log.append(stream, GRAPH_TOPIC, (record,), key=write.graph)
-        except NotFoundError:
-            await log.ensure_topic(stream, GRAPH_TOPIC, TopicConfig(_PARTITIONS))
-            await log.append(stream, GRAPH_TOPIC, (record,), key=write.graph)
+        await append_to_own(self._laser.open_log(), self._laser.stream, GRAPH_TOPIC, (record,), key=write.graph)
 
     async def ask(self, question: Callable[[GraphView], Awaitable[T]]) -> T:
         """An answer of the view, with everything that was on the topic when this was called.

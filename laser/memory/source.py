@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
 from laser.context.connection import Connection
-from laser.errors import CodecError, NotFoundError, ProvenanceError
+from laser.context.own_topics import append_to_own
+from laser.errors import CodecError, ProvenanceError
 from laser.memory.fold import MemoryFold
 from laser.model.ids import new_record_id
 from laser.model.memory import MemoryChange
 from laser.model.messages import SkippedRecord
 from laser.model.records import LogRecord, NewRecord
-from laser.model.topics import AgentTopic, TopicConfig, TopicInfo
+from laser.model.topics import AgentTopic, TopicInfo
 from laser.ports.memory_view import MemoryView
 from laser.wire.memory import decode_memory
 
 __all__ = ["MemorySource"]
 
 T = TypeVar("T")
-
-_PARTITIONS: Final = 4
 
 
 class MemorySource:
@@ -46,12 +45,7 @@ class MemorySource:
     async def append(self, records: Sequence[tuple[bytes, bytes]], conversation: str) -> None:
         """Appends records of (payload, header block); the topic is created where it is absent."""
         made = [NewRecord(new_record_id(), payload, headers) for payload, headers in records]
-        log, stream = self._laser.open_log(), self._laser.stream
-        try:
-            await log.append(stream, AgentTopic.Memory, made, key=conversation)
-        except NotFoundError:
-            await log.ensure_topic(stream, AgentTopic.Memory, TopicConfig(_PARTITIONS))
-            await log.append(stream, AgentTopic.Memory, made, key=conversation)
+        await append_to_own(self._laser.open_log(), self._laser.stream, AgentTopic.Memory, made, key=conversation)
 
     async def fold(self) -> MemoryFold:
         """The fold, with everything that was on the topic when this was called."""

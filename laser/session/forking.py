@@ -9,6 +9,7 @@ import msgspec
 
 from laser.content.content import Content
 from laser.context.connection import Connection
+from laser.context.own_topics import append_to_own
 from laser.context.replay import Replay
 from laser.context.resume import record_at
 from laser.context.spans import Span, look_up, spans_at, spans_full
@@ -19,7 +20,7 @@ from laser.model.ids import new_record_id
 from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
 from laser.model.records import NewRecord
-from laser.model.topics import AgentTopic, TopicConfig
+from laser.model.topics import AgentTopic
 from laser.model.window import Match
 from laser.session.active.events import (
     ACTIVE_TOPIC,
@@ -44,7 +45,6 @@ _MESSAGES: Final = AgentTopic.Sessions
 _ORIGIN_KEY: Final = b"laser.origin"
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 4_000_000
-_PARTITIONS: Final = 4
 
 _Take = Callable[[Sequence[ContextMessage]], Awaitable[None]]
 
@@ -254,12 +254,9 @@ class _Copier:
 
     async def _write(self, topic: str, batch: list[NewRecord]) -> None:
         log, stream = self._laser.open_log(), self._laser.stream
-        try:
-            done = await log.append(stream, topic, batch, key=self._target)
-        except NotFoundError:
-            if topic != ACTIVE_TOPIC:
-                raise
-            await log.ensure_topic(stream, topic, TopicConfig(_PARTITIONS))
+        if topic == ACTIVE_TOPIC:
+            done = await append_to_own(log, stream, topic, batch, key=self._target)
+        else:
             done = await log.append(stream, topic, batch, key=self._target)
         if self.began_at_micros is None:
             record = await record_at(log, stream, topic, done.partition, done.offsets[0])

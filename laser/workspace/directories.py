@@ -7,12 +7,14 @@ import stat
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import anyio
 import anyio.to_thread
 import msgspec
 
+from laser.context.gathering import gather
 from laser.errors import InvalidError
 from laser.workspace.paths import check_name, join_path
 from laser.workspace.trees import FileNode, Node, TreeNode, Trees, file_ref
@@ -111,13 +113,7 @@ class _Import:
                 fresh.append(name)
             else:
                 tree[name] = known
-        if fresh:
-            try:
-                async with anyio.create_task_group() as tasks:
-                    for name in fresh:
-                        tasks.start_soon(put, name, found.files[name])
-            except ExceptionGroup as group:
-                raise _first(group) from None
+        await gather([partial(put, name, found.files[name]) for name in fresh])
         for name, below in found.directories.items():
             node = await self.build(below, os.path.join(place, name), join_path(prefix, name), looked_at)
             if node is not None:
@@ -238,8 +234,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
