@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -53,6 +52,7 @@ from laser.wire.snapshot import decode_snapshot
 from laser.wire.state_json import decode_state
 from laser.workspace.heads import decode_head
 from laser.workspace.trees import decode_tree
+from tests.fuzz.peak import peak_bytes, reset_peak
 
 __all__ = ["MAX_MEMORY_BYTES", "MAX_SECONDS", "TARGETS", "Target", "attempt"]
 
@@ -210,7 +210,8 @@ def attempt(target: Target, data: bytes) -> None:
     Raises:
         AssertionError: it took too long, three times, or too much memory. Any error that the contract does not name.
     """
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = peak_bytes()
     for _ in range(3):
         began = time.thread_time()
         try:
@@ -222,7 +223,6 @@ def attempt(target: Target, data: bytes) -> None:
             break
     else:
         raise AssertionError(f"took {seconds:.2f} s for {len(data)} bytes")
-    # Kibibytes on Linux. It only grows, so this is what the one call needed above all that came before.
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    grown = peak_bytes() - before
     if grown > MAX_MEMORY_BYTES:
         raise AssertionError(f"took {grown:,} bytes of memory for {len(data)} bytes")

@@ -240,6 +240,20 @@ async def test_forgets_that_are_gone(view: Any) -> None:
         await view.apply([], firsts={0: 7}, expect="5", position="6")
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("summary_first", [True, False])
+async def test_pruning_leaves_the_summary(view: Any, summary_first: bool, at_once: bool) -> None:
+    """It holds what the pruned messages said, whichever partition is read first."""
+    pruned = [_item(1, 0), Forgotten(ulid_text(1), None, OWNER, 1, 0, 1, pruned=True)]
+    summary = [msgspec.structs.replace(_item(2, 0, sources=(ulid_text(1),)), partition=1)]
+    parts = [summary, pruned] if summary_first else [pruned, summary]
+    expect = None
+    for number, records in enumerate([parts[0] + parts[1]] if at_once else parts):
+        assert await view.apply(records, firsts={}, expect=expect, position=str(number))
+        expect = str(number)
+    assert [one.item.id for one in await view.recent(OWNER, 9, NOW)] == [summary[0].id]
+
+
 async def test_names_are_gone_with_what_they_named(view: Any) -> None:
     owner = msgspec.structs.replace(OWNER, user="canary-user")
     record = msgspec.structs.replace(_item(1, 0), owner=owner)

@@ -62,11 +62,11 @@ def _run(test: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
     return lambda: anyio.run(run)
 
 
-def _run_view(test: Callable[..., Any]) -> Callable[[], object]:
+def _run_view(test: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
     async def run() -> None:
         views = await open_sqlite_views(None, timeout=10)
         try:
-            await test(views.memory("s", "agent.memory"))
+            await test(views.memory("s", "agent.memory"), *arguments)
         finally:
             await views.aclose()
 
@@ -76,6 +76,7 @@ def _run_view(test: Callable[..., Any]) -> Callable[[], object]:
 SUMS = _run_view(test_folding.test_feedback_is_summed_exactly)
 RETENTION = _run_view(test_folding.test_what_retention_takes_counts_no_more)
 GONE = _run_view(test_folding.test_forgets_that_are_gone)
+PRUNED = _run_view(test_folding.test_pruning_leaves_the_summary, False, True)
 SUMMARY = _run(test_forgetting.test_a_summary_goes_with_what_it_was_made_of)
 ONE = _run(test_forgetting.test_in_one_conversation)
 CELLS = _run(test_scopes.test_cells_of_facts)
@@ -103,7 +104,7 @@ PLANTS = {
     ),
     "feedback is added up as it comes": Plant(memory_writing, "math.fsum(weights)", "sum(weights)", SUMS),
     "a summary outlives its sources": Plant(memory_writing, "if not change.pruned:", "if False:", SUMMARY),
-    "pruning a message takes its summary": Plant(memory_writing, "target = ? AND NOT pruned", "target = ?", SUMMARY),
+    "pruning a message takes its summary": Plant(memory_writing, "target = ? AND NOT pruned", "target = ?", PRUNED),
     "what retention took is not settled": Plant(
         memory_writing, "        self._touch((ns, item_id))\n", "        pass\n", RETENTION
     ),
@@ -183,7 +184,7 @@ def test_a_planted_bug_is_seen(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize(
-    "seen_by", [SUMS, RETENTION, GONE, SUMMARY, ONE, ROUND_TRIP, CELLS, CLEAR, WRITES, READS, FACTS]
+    "seen_by", [SUMS, RETENTION, GONE, PRUNED, SUMMARY, ONE, ROUND_TRIP, CELLS, CLEAR, WRITES, READS, FACTS]
 )
 def test_nothing_is_seen_without_one(seen_by: Callable[[], object]) -> None:
     seen_by()
