@@ -55,19 +55,17 @@ class IggyCluster:
         username: str = "iggy",
         password: str = "iggy",
         env: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
     ) -> None:
         self.username = username
         self.password = password
         self.timeout = timeout
         self._own = tempfile.mkdtemp(prefix="laser-iggy-cluster-") if directory is None else None
         self.directory = Path(self._own or directory or ".").resolve()
-        self._ports = free_ports(2 * nodes)
-        clients, replicas = self._ports[:nodes], self._ports[nodes:]
-        settings = _roster(clients, replicas) | dict(env or {})
-        self.nodes: tuple[IggyServer, ...] = tuple(
-            self._node(index, port, binary, settings) for index, port in enumerate(clients)
-        )
+        self._binary = binary
+        self._env = dict(env or {})
+        self._started = False
+        self.nodes: tuple[IggyServer, ...] = self._make_nodes(nodes)
 
     def __repr__(self) -> str:
         return f"IggyCluster({', '.join(node.address for node in self.nodes)})"
@@ -91,7 +89,7 @@ class IggyCluster:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close_blocking)
 
-    async def primary(self, *, timeout: float = 30.0) -> IggyServer:
+    async def primary(self, *, timeout: float = 90.0) -> IggyServer:
         """The node that takes the writes now, as the living nodes tell.
 
         Raises:
@@ -112,6 +110,7 @@ class IggyCluster:
                     node.start_blocking()
                 for node in self.nodes:
                     node.process.wait_for(_MESHED, timeout=self.timeout / _ATTEMPTS)
+                self._started = True
                 return
             except BaseException as error:
                 for node in self.nodes:
@@ -119,6 +118,11 @@ class IggyCluster:
                 # A link that drops in the first handshakes leaves the mesh open for good; a fresh start mends it.
                 if attempt == _ATTEMPTS or not isinstance(error, RuntimeError):
                     raise
+                if not self._started:
+                    # Nobody knows the addresses yet, and one of the ports may be somebody else's by now.
+                    for node in self.nodes:
+                        shutil.rmtree(node.directory, ignore_errors=True)
+                    self.nodes = self._make_nodes(len(self.nodes))
 
     def close_blocking(self) -> None:
         """``close`` for callers without an event loop."""
@@ -153,11 +157,17 @@ class IggyCluster:
     ) -> None:
         self.close_blocking()
 
-    def _node(self, index: int, port: int, binary: Path | None, settings: Mapping[str, str]) -> IggyServer:
+    def _make_nodes(self, count: int) -> tuple[IggyServer, ...]:
+        ports = free_ports(2 * count)
+        clients, replicas = ports[:count], ports[count:]
+        settings = _roster(clients, replicas) | self._env
+        return tuple(self._node(index, port, settings) for index, port in enumerate(clients))
+
+    def _node(self, index: int, port: int, settings: Mapping[str, str]) -> IggyServer:
         directory = self.directory / f"node-{index}"
         directory.mkdir(exist_ok=True)
         return IggyServer(
-            binary=binary,
+            binary=self._binary,
             directory=directory,
             port=port,
             username=self.username,
@@ -181,7 +191,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def run_iggy_cluster(
-    *, nodes: int = 3, binary: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 60.0
+    *, nodes: int = 3, binary: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120.0
 ) -> IggyCluster:
     """A cluster to enter with ``async with`` or ``with``; see ``IggyCluster`` for the arguments."""
     return IggyCluster(nodes=nodes, binary=binary, env=env, timeout=timeout)

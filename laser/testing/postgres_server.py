@@ -46,7 +46,7 @@ class PostgresServer(Service):
     ready = r"database system is ready to accept connections"
     starting_again = "pre-existing shared memory block"  # processes of a killed server are still ending
 
-    def __init__(self, running: str | None = None, *, settings: Sequence[str] = (), timeout: float = 60.0) -> None:
+    def __init__(self, running: str | None = None, *, settings: Sequence[str] = (), timeout: float = 120.0) -> None:
         super().__init__("postgres", running, timeout)
         self._settings = tuple(settings)
 

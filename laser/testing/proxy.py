@@ -128,13 +128,16 @@ class TcpProxy:
                 await anyio.aclose_forcefully(server)
 
     async def _upwards(self, pair: _Pair) -> None:
+        before = b""
         while (data := await _receive(pair.client)) is not None:
             await self._pass()
             for marker in self._lose:
-                if marker in data:
+                # It may lie across two chunks: how a request is cut into them is the machine's choice.
+                if marker in before[len(before) - len(marker) + 1 :] + data:
                     self._lose.remove(marker)
                     pair.loses_answer = True
                     break
+            before = data
             data, cut = _until(data, self.to_server, self._cut_at[0])
             self.to_server += len(data)
             await _send(pair.server, data)

@@ -32,7 +32,7 @@ class RedisServer(Service):
     ready = r"Ready to accept connections"
     starting_again = "in use"
 
-    def __init__(self, running: str | None = None, *, arguments: Sequence[str] = (), timeout: float = 30.0) -> None:
+    def __init__(self, running: str | None = None, *, arguments: Sequence[str] = (), timeout: float = 90.0) -> None:
         super().__init__("redis", running, timeout)
         self._arguments = tuple(arguments)
 

@@ -33,7 +33,7 @@ class S3Server(Service):
     ready = "Application startup complete"
     starting_again = "in use"
 
-    def __init__(self, running: str | None = None, *, timeout: float = 30.0) -> None:
+    def __init__(self, running: str | None = None, *, timeout: float = 90.0) -> None:
         super().__init__("s3", running, timeout)
 
     @property

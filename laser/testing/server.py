@@ -13,8 +13,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +29,9 @@ from laser.testing.process import ServerProcess
 __all__ = ["IggyServer", "find_server_binary", "run_iggy_server", "server_environment"]
 
 _READY: Final = r"Client listener \(TCP(?:-TLS)?\) accepting on Some\(127\.0\.0\.1:(\d+)\)"
+_TAKEN: Final = re.compile(r"address (?:already )?in use|AddrInUse|CannotBindToSocket|Cannot bind", re.IGNORECASE)
+_ATTEMPTS: Final = 10
+_PAUSE_SECONDS: Final = 0.5
 
 
 def find_server_binary() -> Path | None:
@@ -86,7 +91,7 @@ class IggyServer:
         password: str = "iggy",
         env: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
-        timeout: float = 30.0,
+        timeout: float = 90.0,
     ) -> None:
         program = binary or find_server_binary()
         if program is None:
@@ -145,13 +150,20 @@ class IggyServer:
     def start_blocking(self) -> None:
         """``start`` for callers without an event loop."""
         self.process.env["IGGY_TCP_ADDRESS"] = self.address
-        self.process.start()
-        try:
-            ready = self.process.wait_for(_READY, timeout=self.timeout)
-        except BaseException:
-            self.process.kill()
-            raise
-        self.port = int(ready.group(1))
+        for attempt in range(1, _ATTEMPTS + 1):
+            self.process.start()
+            try:
+                ready = self.process.wait_for(_READY, timeout=self.timeout)
+            except BaseException as error:
+                said = self.process.output()
+                self.process.kill()
+                # While it was away somebody else may have been given its port, mostly for a moment.
+                if attempt == _ATTEMPTS or not isinstance(error, RuntimeError) or not _TAKEN.search(said):
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                self.port = int(ready.group(1))
+                return
 
     def close_blocking(self) -> None:
         """``close`` for callers without an event loop."""
@@ -194,7 +206,7 @@ def run_iggy_server(
     directory: Path | None = None,
     port: int = 0,
     env: Mapping[str, str] | None = None,
-    timeout: float = 30.0,
+    timeout: float = 90.0,
 ) -> IggyServer:
     """A server to enter with ``async with`` or ``with``; see ``IggyServer`` for the arguments."""
     return IggyServer(binary=binary, directory=directory, port=port, env=env, timeout=timeout)

@@ -17,8 +17,8 @@ from laser.testing.process import ServerProcess
 
 __all__ = ["Service", "service_environment"]
 
-_ATTEMPTS: Final = 3
-_PAUSE_SECONDS: Final = 0.1
+_ATTEMPTS: Final = 20
+_PAUSE_SECONDS: Final = 0.5
 
 
 class Service(ABC):
