@@ -10,19 +10,21 @@ from typing import Final, Literal
 import msgspec
 
 from laser.compaction.events import COMPACTION_TOPIC, Event, Failed, Saved, Switched, decode_event, encode_event
-from laser.compaction.following import Following
 from laser.context.connection import Connection
+from laser.context.own_topics import in_own_topic
 from laser.context.scope import ConversationScope
-from laser.errors import CodecError, NotFoundError
+from laser.context.tail_fold import TailFold
+from laser.errors import CodecError
 from laser.model.ids import new_record_id
 from laser.model.messages import ContextMessage
-from laser.model.topics import TopicConfig, TopicInfo
+from laser.model.topics import TopicInfo
 
 __all__ = ["CompactionStep", "SavedState"]
 
 _logger = logging.getLogger("laser.compaction")
 
-_PARTITIONS: Final = 4
+_FOLD: Final = "laser.compaction"
+_CHUNK: Final = 128
 _VERDICTS: Final = 1_024
 UNCHOSEN: Final = ""
 """The strategy of a session that nobody chose one for."""
@@ -46,25 +48,28 @@ class CompactionStep(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class SavedState(Following):
-    """The records of ``agent.compaction`` of one session: which count, decided by their order on the log."""
+class SavedState(TailFold):
+    """The records of ``agent.compaction`` of one session: which count, decided by their order on the log.
+
+    What counted goes on counting when retention takes it: what came after was made on top of it.
+    """
 
     def __init__(self, laser: Connection, conversation: str, agent: str | None) -> None:
-        super().__init__(laser, conversation, COMPACTION_TOPIC)
+        super().__init__(laser, conversation, COMPACTION_TOPIC, _FOLD, chunk=_CHUNK)
         self._scope = ConversationScope(laser, conversation)
         self._agent = agent
         self._verdicts: OrderedDict[int, bool] = OrderedDict()
         self.begin()
 
     def begin(self) -> None:
-        """See ``Following.begin``."""
+        """See ``TailFold.begin``."""
         self._saved: dict[str, list[Saved]] = {}
         self.chosen: str | None = UNCHOSEN
         self.failure: Failed | None = None
         self.steps: list[CompactionStep] = []
 
-    def take(self, messages: Sequence[ContextMessage]) -> None:
-        """See ``Following.take``."""
+    async def take(self, messages: Sequence[ContextMessage], topic: TopicInfo) -> None:
+        """See ``TailFold.take``."""
         for message in messages:
             try:
                 event = decode_event(message.payload)
@@ -74,9 +79,6 @@ class SavedState(Following):
             self._verdicts[message.record_id] = self._apply(event, message.timestamp_micros)
             if len(self._verdicts) > _VERDICTS:
                 self._verdicts.popitem(last=False)
-
-    def trim(self, info: TopicInfo) -> None:
-        """See ``Following.trim``. What counted goes on counting: what came after was made on top of it."""
 
     def records(self, strategy: str) -> Sequence[Saved]:
         """The records of a strategy that count, oldest first. Not to be changed."""
@@ -90,11 +92,12 @@ class SavedState(Following):
     async def append(self, event: Event) -> bool:
         """Writes an event, and says whether it counts. The topic is created where it is absent."""
         payload, record = encode_event(event), new_record_id()
-        try:
+        log, stream = self._laser.open_log(), self._laser.stream
+
+        async def append() -> None:
             await self._scope.append(COMPACTION_TOPIC, payload, agent=self._agent, id=record)
-        except NotFoundError:
-            await self._laser.open_log().ensure_topic(self._laser.stream, COMPACTION_TOPIC, TopicConfig(_PARTITIONS))
-            await self._scope.append(COMPACTION_TOPIC, payload, agent=self._agent, id=record)
+
+        await in_own_topic(log, stream, COMPACTION_TOPIC, append)
         await self.catch_up()
         return self._verdicts.get(record, False)
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from laser.compaction.following import Following
 from laser.compaction.inputs import PreparedInput, shown
 from laser.compaction.rows import Row, make_row
 from laser.compaction.sizes import Estimator
 from laser.compaction.units import Unit, UnitFold
 from laser.context.connection import Connection
+from laser.context.tail_fold import TailFold
 from laser.model.messages import ContextMessage
 from laser.model.topics import AgentTopic, TopicInfo
 from laser.model.transcript import SourceRef
 
-__all__ = ["History", "Transcript"]
+__all__ = ["History", "Transcript", "place_of"]
 
+_FOLD: Final = "laser.compaction"
+_CHUNK: Final = 128
 _ERA: Final = 1 << 44
 
 
@@ -52,16 +54,23 @@ class History(msgspec.Struct, frozen=True):
         return self.rows[self.place(first) : self.place(last + 1)]
 
 
-class Transcript(Following):
-    """A session's rows, kept in this process and brought up to date at each look."""
+class Transcript(TailFold):
+    """A session's rows, kept in this process and brought up to date at each look.
 
-    def __init__(self, laser: Connection, conversation: str, estimator: Estimator) -> None:
-        super().__init__(laser, conversation, AgentTopic.Sessions)
+    Args:
+        repairs: texts in the place of an assistant's, by ``place_of`` of the message, for summaries.
+    """
+
+    def __init__(
+        self, laser: Connection, conversation: str, estimator: Estimator, repairs: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(laser, conversation, AgentTopic.Sessions, _FOLD, chunk=_CHUNK)
         self._estimator = estimator
+        self._repairs = repairs or {}
         self.begin()
 
     def begin(self) -> None:
-        """See ``Following.begin``."""
+        """See ``TailFold.begin``."""
         self._rows: list[Row] = []
         self._inputs: list[PreparedInput] = []
         self._units = UnitFold()
@@ -71,23 +80,33 @@ class Transcript(Following):
         self._history: History | None = None
         self._floor = 0
 
-    def take(self, messages: Sequence[ContextMessage]) -> None:
-        """See ``Following.take``."""
+    async def take(self, messages: Sequence[ContextMessage], topic: TopicInfo) -> None:
+        """See ``TailFold.take``."""
         for message in messages:
             if self._partition is not None and message.partition != self._partition:
                 self._era += 1
             self._partition = message.partition
             ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
-            row = make_row(ref, message.payload, self._estimator, message.content)
+            repair = self._repairs.get(place_of(message)) if self._repairs else None
+            row = make_row(
+                ref,
+                message.payload,
+                self._estimator,
+                message.content,
+                repair,
+                spoken=message.provenance.agent is None,
+            )
             self._rows.append(row)
             self._inputs.append(shown(row, "tail"))
             self._units.take(row)
             self._places.append((message.partition, message.offset))
         self._history = None
 
-    def trim(self, info: TopicInfo) -> None:
+    async def end(self, topic: TopicInfo | None) -> None:
         """Lets go of rows that retention took from the log."""
-        firsts = {part.id: part.first for part in info.partitions}
+        if topic is None:
+            return
+        firsts = {part.id: part.first for part in topic.partitions}
         gone = 0
         for partition, offset in self._places:
             if offset >= firsts.get(partition, 0):
@@ -104,8 +123,18 @@ class Transcript(Following):
             self._history = None
 
     @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Partition and offset of each row now."""
+        return tuple(self._places)
+
+    @property
     def history(self) -> History:
         """The rows now."""
         if self._history is None:
             self._history = History(tuple(self._rows), self._units.units(), tuple(self._inputs), self._floor)
         return self._history
+
+
+def place_of(message: ContextMessage) -> str:
+    """A message's place as a key."""
+    return f"{message.topic}:{message.partition}:{message.offset}"
