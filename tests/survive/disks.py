@@ -13,9 +13,12 @@ from pathlib import Path
 
 from tests.survive.figures import CannotRunError
 
-__all__ = ["copy_disk", "make_disk", "mounted", "need_disks"]
+__all__ = ["MORE_CUTS", "copy_disk", "make_disk", "mounted", "need_disks"]
 
-_TRIES = 50
+MORE_CUTS = 4
+"""How many more cuts are tried when none has shown that cuts take something."""
+
+_TRIES = 150
 _PAUSE_SECONDS = 0.2
 
 

@@ -53,11 +53,11 @@ class Processes:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(30)
-        self._thread.join(30)
+        self._process.wait(90)
+        self._thread.join(90)
         self._process.stdout.close()
 
-    def start(self, seconds: float = 30.0) -> str:
+    def start(self, seconds: float = 90.0) -> str:
         """Starts a process, waits until it is there, and returns its name."""
         name = f"w{self._started}"
         self._started += 1
@@ -67,11 +67,11 @@ class Processes:
         deadline = time.monotonic() + seconds
         with self._heard:
             while name not in self.living:
-                if not self._heard.wait(deadline - time.monotonic()):
+                if not self._heard.wait(max(0.0, deadline - time.monotonic())):
                     raise RuntimeError(f"process {name} did not start in {seconds} s")
         return name
 
-    def wait_for(self, more: int, seconds: float = 60.0) -> None:
+    def wait_for(self, more: int, seconds: float = 120.0) -> None:
         """Waits until so many more of the counted lines were said."""
         deadline = time.monotonic() + seconds
         with self._heard:

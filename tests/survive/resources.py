@@ -99,7 +99,8 @@ def grown(samples: Sequence[Held], name: str) -> int:
 
     A shrinking one has not grown.
     """
-    last = samples[-1].seconds
-    early: list[int] = [getattr(held, name) for held in samples if 0.25 <= held.seconds / last <= 0.42]
-    late: list[int] = [getattr(held, name) for held in samples if held.seconds / last >= 0.83]
+    part = max(1, len(samples) // 6)
+    first = len(samples) // 4
+    early: list[int] = [getattr(held, name) for held in samples[first : first + part]]
+    late: list[int] = [getattr(held, name) for held in samples[-part:]]
     return max(0, int(median(late) - median(early)))

@@ -119,7 +119,7 @@ async def _history(log: MemoryLog) -> dict[str, int]:
             for task in range(3):
                 tasks.start_soon(campaign.write, f"writer {task}", 0.002)
             tasks.start_soon(campaign.poll, "poller")
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 while len(campaign.acknowledged_at) < 400:
                     await anyio.sleep(0.005)
             campaign.stopped = True

@@ -196,12 +196,15 @@ PLANTS = {
 _LOADS = {"load_conversations", "slow_consumer", "soak"}
 _ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_fold"} | _LOADS
 _NEED_DISKS = {"power_cut", "iggy_power_cut"}
+# Kills and cuts fall where the machine has them fall: a bug that one run happens to miss is not missed by three.
+_SEEDS = (1, 2, 3)
 
 
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.iggy] if plant.check in _ON_IGGY else []) for name, plant in PLANTS.items()],
 )
+@pytest.mark.timeout(900)
 def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
     plant = PLANTS[name]
     if plant.check in _ON_IGGY and find_server_binary() is None:
@@ -216,17 +219,21 @@ def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.count(plant.old) >= 1, "the code has changed: plant the bug anew"
     file.write_text(text.replace(plant.old, plant.new, 1))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.survive", plant.check, "--short"],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(tmp_path)),
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 1, done.stdout
-    assert plant.seen in done.stdout + done.stderr
+    said = ""
+    for seed in _SEEDS:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.survive", plant.check, "--short", "--seed", f"{seed}"],
+            cwd=tmp_path,
+            env=environment(PYTHONPATH=str(tmp_path)),
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        said += done.stdout + done.stderr
+        if done.returncode == 1 and plant.seen in said:
+            return
+    raise AssertionError(f"not found: {said}")
 
 
 def test_every_check_has_a_planted_bug() -> None:

@@ -16,6 +16,7 @@ _ON_IGGY = {name for name in ORDER if name.startswith("iggy_")} | {"restart_in_f
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.iggy] if name in _ON_IGGY else []) for name in ORDER]
 )
+@pytest.mark.timeout(600)
 def test_a_promise_is_kept(name: str) -> None:
     entry = run_check(name, Budget(), seed=1)
     if entry.skipped:

@@ -22,6 +22,8 @@ from tests.survive.killing import Processes
 
 _PROCESSES = 8
 _GRACE = 0.5
+_PATIENCE = 60.0
+_LEAST = 8
 _ZERO = ("held but lost", "left over", "objects left over", "objects lost", "broken references", "broken in between")
 
 
@@ -59,7 +61,7 @@ async def _turn(url: str, catalog: str, objects: str, place: str, seconds: int, 
         # What the dead had begun is over the grace when it has passed twice.
         await anyio.sleep(2 * _GRACE)
         content = laser.content(tenant)
-        with anyio.fail_after(90):
+        with anyio.fail_after(180):
             while not (report := await content.collect(grace=_GRACE, upload_grace=_GRACE)).elected:
                 await anyio.sleep(0.5)  # the lease of one that was killed
         assert report.complete, report
@@ -72,12 +74,19 @@ def _kill(processes: Processes, seconds: int, rng: random.Random) -> int:
     for _ in range(_PROCESSES):
         processes.start()
     end, kills = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    give_up = end + _PATIENCE
+    # On a slow machine it takes longer until everything was tried.
+    while time.monotonic() < end or (not _all_tried(processes) and time.monotonic() < give_up):
         processes.wait_for(rng.randrange(20, 200))
         processes.kill(rng.choice(list(processes.living)))
         processes.start()
         kills += 1
     return kills
+
+
+def _all_tried(processes: Processes) -> bool:
+    tried = Counter(line[1] if line[0] == "did" else line[0] for line in list(processes.lines))
+    return min(tried[word] for word in ("remove", "append", "held", "released")) >= _LEAST
 
 
 async def _judge(laser: ls.Laser, content: ls.Content, lines: list[list[Any]], place: Path) -> Counter[str]:

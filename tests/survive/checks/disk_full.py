@@ -37,7 +37,7 @@ def run(budget: Budget, seed: int) -> Figures:
                     env=environment(),
                     capture_output=True,
                     text=True,
-                    timeout=120,
+                    timeout=240,
                     check=False,
                 )
             finally:

@@ -44,7 +44,7 @@ async def _run(seed: int) -> tuple[HistoryReport, int]:
             for task in range(4):
                 tasks.start_soon(campaign.write, f"writer {task}")
             tasks.start_soon(campaign.poll, "poller")
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 while len(campaign.acknowledged_at) < 60:
                     await anyio.sleep(0.005)
             campaign.stopped = True

@@ -79,7 +79,7 @@ async def _write(
         async with anyio.create_task_group() as tasks:
             for task in range(_TASKS):
                 tasks.start_soon(campaign.write, f"writer {task}")
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 wanted = rng.randrange(50, 500)
                 while len(campaign.acknowledged_at) < wanted:
                     await anyio.sleep(0.001)

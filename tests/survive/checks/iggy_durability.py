@@ -70,6 +70,6 @@ async def _round(server: IggyServer, durability: ls.Durability, seed: str, numbe
 
 
 async def _until(campaign: Campaign, acknowledged: int) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while len(campaign.acknowledged_at) < acknowledged:
             await anyio.sleep(0.005)

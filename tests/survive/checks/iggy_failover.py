@@ -42,7 +42,7 @@ def run(budget: Budget, seed: int) -> Figures:
 
 
 async def _kill_one(seed: int, durability: ls.Durability) -> tuple[HistoryReport, float, str]:
-    async with run_iggy_cluster() as cluster, ls.Laser.connect(cluster.url, stream="survive", timeout=30) as laser:
+    async with run_iggy_cluster() as cluster, ls.Laser.connect(cluster.url, stream="survive", timeout=60) as laser:
         await laser.ensure_topic(TOPIC, PARTITIONS, durability=durability)
         campaign = Campaign(laser, seed)
         async with anyio.create_task_group() as tasks:
@@ -76,11 +76,11 @@ async def _what_is_wrong(cluster: IggyCluster, campaign: Campaign, seed: int) ->
     except ls.LaserError as error:
         primary = f"the nodes have no primary: {error}"
     tails = "\n".join(f"{n.address}:\n{n.process.log_tail(15)}" for n in cluster.nodes if n.process.running)
-    return f"seed {seed}: no appends for 60 s after the kill; {primary}; errors {campaign.errors}\n{tails}"
+    return f"seed {seed}: no appends for 120 s after the kill; {primary}; errors {campaign.errors}\n{tails}"
 
 
 async def _acknowledged(campaign: Campaign, more: int) -> None:
     wanted = len(campaign.acknowledged_at) + more
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while len(campaign.acknowledged_at) < wanted:
             await anyio.sleep(0.005)

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 import laser as ls
 from laser.testing.server import IggyServer
-from tests.survive.disks import copy_disk, make_disk, mounted, need_disks
+from tests.survive.disks import MORE_CUTS, copy_disk, make_disk, mounted, need_disks
 from tests.survive.figures import Budget, Figures
 from tests.survive.histories import PARTITIONS, TOPIC, Campaign, everything
 from tests.survive.iggy import need_server, version
@@ -27,11 +27,16 @@ def run(budget: Budget, seed: int) -> Figures:
     need_disks()
     cuts = budget.choose(2, 20)
     found, engine = Counter[str](), ""
+    done = 0
     for durability in ("process", "power"):
-        for number in range(cuts // 2):
+        for number in range(cuts // 2 + MORE_CUTS):
+            # At "process" a cut takes nothing where the kernel happened to write everything just before.
+            if number >= cuts // 2 and (durability == "power" or found["lost at process"]):
+                break
             counted, engine = _cut(durability, random.Random(f"{seed} {durability} {number}"))
             found.update(counted)
-    figures = Figures(f"{cuts} cuts", dict(found), engine=engine).must_be_zero("lost at power")
+            done += 1
+    figures = Figures(f"{done} cuts", dict(found), engine=engine).must_be_zero("lost at power")
     if not found["lost at process"]:
         figures.broken.append("nothing was lost at process: the cuts show nothing")
     return figures
@@ -53,7 +58,7 @@ def _cut(durability: ls.Durability, rng: random.Random) -> tuple[dict[str, int],
 async def _write(
     server: IggyServer, durability: ls.Durability, rng: random.Random, place: Path
 ) -> tuple[set[str], str]:
-    async with ls.Laser.connect(server.url, stream="survive", timeout=5) as laser:
+    async with ls.Laser.connect(server.url, stream="survive", timeout=60) as laser:
         await laser.ensure_topic(TOPIC, PARTITIONS, durability=durability)
         engine = await version(laser)
         # What comes before is on the disk: the cut is to fall into the writing, not into the making.
@@ -62,7 +67,7 @@ async def _write(
         async with anyio.create_task_group() as tasks:
             for task in range(8):
                 tasks.start_soon(campaign.write, f"writer {task}")
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 wanted = rng.randrange(50, 500)
                 while len(campaign.acknowledged_at) < wanted:
                     await anyio.sleep(0.001)

@@ -44,7 +44,7 @@ _COUNTED: Final = ("descriptors", "tasks", "threads")
 _POOL: Final = 16
 _SAMPLE: Final = 60
 # For filling the log, and for what the agents do at their end.
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 150.0
 # Small, so that it is full, and thrown from, long before the first quarter is over.
 _CACHE_BYTES: Final = 2 * 1024 * 1024
 # SQLite keeps pages, up to a bound for each connection: this much makes the files larger than all of them together.
@@ -70,7 +70,8 @@ class Pace(msgspec.Struct, frozen=True):
     allowed: int
 
 
-_QUICK: Final = Pace(pause=0.02, life=0.3, timeout=3.0, every=0.1, fault=0.4, kill=2.0, fill=0, allowed=20)
+# So short a time shows what is left open at the end, and no growth but that of something made for every call.
+_QUICK: Final = Pace(pause=0.02, life=0.3, timeout=3.0, every=0.1, fault=0.4, kill=2.0, fill=0, allowed=60)
 # Well under half a core: it is time that finds leaks, not load.
 _STEADY: Final = Pace(
     pause=0.5, life=20.0, timeout=8.0, every=10.0, fault=6.0, kill=90.0, fill=CONTEXT_READ_WINDOW, allowed=6

@@ -21,7 +21,7 @@ PATIENCE: Final = 60.0
 """Seconds after which something that has no deadline of its own counts as hanging."""
 
 # Beside its deadline a call may take a moment to be noticed by a machine that does other things too.
-_GRACE: Final = 4.0
+_GRACE: Final = 8.0
 
 
 def say(*values: object) -> None:
