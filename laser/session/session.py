@@ -39,6 +39,7 @@ from laser.session.manifest import AssembledContext, encode_manifest, make_manif
 from laser.session.runs import RunDetail, read_run, read_runs
 from laser.session.scope import ContextScope
 from laser.session.transcript import DEFAULT_PAGE, TranscriptPage, read_transcript
+from laser.session.unmoved import check_after, check_unmoved
 
 __all__ = ["Session", "SessionReading", "read_status"]
 
@@ -89,15 +90,41 @@ class Session:
         """What the next model call of the session will consume, as distinct from what happened."""
         return ActiveContext(self._active)
 
-    def run(self, inputs: Sequence[NewEntry] = (), *, api: ApiKind | None = None) -> Run:
+    def run(
+        self,
+        inputs: Sequence[NewEntry] = (),
+        *,
+        api: ApiKind | None = None,
+        seen: int | None = None,
+        after: ContextMessage | Checkpoint | None = None,
+    ) -> Run:
         """Work on one request, with ``async with``: ``run.turn()`` freezes the context for a model call.
+
+        A session has one run at a time, on every engine: of two that begin at once the first one on the log has it, and
+        the other one raises before it does anything. So agents that append messages within their runs only never
+        interleave. ``seen`` and ``after`` refuse a run too that was thought of before another one was through.
 
         Args:
             inputs: entries that the run begins with.
             api: the kind of API that its model is called by. The first one that a run, or an entry, names is the
                 session's for good; another one is refused.
+            seen: the revision that the active context must be at, as in edits.
+            after: the newest message on ``agent.sessions`` that the caller saw, or a checkpoint of where that topic
+                ended. The run begins only when the conversation has no message after it, and no other run began since
+                this was looked up. A message that is appended outside runs counts when it was there at that look.
+
+        Raises (when it begins):
+            BusyError: another run or a compaction is under way. ConflictError: the context or the conversation went on
+                since. RetentionGapError, StaleCheckpointError: the log cannot tell. In each case nothing was changed.
         """
-        return Run(self._active, inputs, api)
+        if after is None:
+            return Run(self._active, inputs, api, seen)
+        last = check_after(after, self.id)
+
+        async def unmoved() -> None:
+            await check_unmoved(self._laser.open_log(), self._laser.stream, self.id, self._began, last)
+
+        return Run(self._active, inputs, api, seen, unmoved)
 
     async def discover(self, files: Files | Sequence[Files]) -> Discovery:
         """Brings instructions and the catalog of skills up to date with files; see ``discover`` for where they are.

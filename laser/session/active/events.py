@@ -92,11 +92,18 @@ class Edited(msgspec.Struct, frozen=True, tag="edited", omit_defaults=True):
 
 
 class RunStarted(msgspec.Struct, frozen=True, tag="run_started", omit_defaults=True):
-    """A run began, with its inputs. api: the kind of API that its model is called by."""
+    """A run began, with its inputs.
+
+    Attributes:
+        api: the kind of API that its model is called by. seen: the revision that it was begun at, if that matters.
+        runs: how many runs there had been when whoever began it looked at the conversation, if that matters.
+    """
 
     run: str
     inputs: tuple[NewEntry, ...] = ()
     api: str | None = None
+    seen: int | None = None
+    runs: int | None = None
 
 
 class Steered(msgspec.Struct, frozen=True, tag="steered"):

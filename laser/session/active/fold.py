@@ -179,6 +179,10 @@ class ActiveFold:
             return f"compacting: compaction {self._pending.request} is under way; start again when it is through"
         if self._run is not None and self._run.state == _RUNNING:
             return f"busy: run {self._run.id} is under way"
+        if event.seen is not None and event.seen != self._revision:
+            return f"conflict: the run saw revision {event.seen}, the context is at {self._revision}"
+        if event.runs is not None and event.runs != self._runs:
+            return "conflict: another run was there meanwhile; read the conversation again"
         refusal = self._check_api(event.inputs, event.api)
         if refusal is not None:
             return refusal

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal
 
 import msgspec
 
-from laser.errors import AppendIndeterminateError, ClosedError, InvalidError
+from laser.errors import AppendIndeterminateError, BusyError, ClosedError, InvalidError
 from laser.model.ids import new_conversation_id
 from laser.models.lowering import LoweredRequest, RequestOptions, lower_request
 from laser.models.replies import ModelReply
 from laser.models.selection import ApiKind, ModelSelection, check_api_kind
+from laser.session.active.active import check_revision
 from laser.session.active.entries import NewEntry, check_entry
 from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
 from laser.session.active.fold import prunes
@@ -153,12 +154,21 @@ class Run:
     Left by an exception it finishes as ``failed``, cancelled as ``cancelled``, else as ``ended``.
     """
 
-    def __init__(self, log: ActiveLog, inputs: Sequence[NewEntry], api: ApiKind | None = None) -> None:
+    def __init__(
+        self,
+        log: ActiveLog,
+        inputs: Sequence[NewEntry],
+        api: ApiKind | None = None,
+        seen: int | None = None,
+        unmoved: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         for place, entry in enumerate(inputs):
             check_entry(entry, f"inputs[{place}]")
         self._log = log
         self._inputs = tuple(inputs)
         self._api = None if api is None else check_api_kind(api)
+        self._seen = None if seen is None else check_revision(seen)
+        self._unmoved = unmoved
         self._finished = False
         self.id = new_conversation_id()
 
@@ -166,9 +176,18 @@ class Run:
         """Begins the run.
 
         Raises:
-            BusyError: another run or a compaction is under way. InvalidError: the session's API kind is another one.
+            BusyError: another run or a compaction is under way. ConflictError: the context or the conversation is not
+                as it was seen. InvalidError: the session's API kind is another one.
         """
-        return await settle(self._log, RunStarted(self.id, self._inputs, self._api), "api")
+        runs: int | None = None
+        if self._unmoved is not None:
+            state = await self._log.read()
+            if state.run is not None and state.run.state == "running":
+                raise BusyError(f"run {state.run.id} is under way")
+            # Runs write the conversation: the log takes this one only when none came since the look.
+            runs = state.runs
+            await self._unmoved()
+        return await settle(self._log, RunStarted(self.id, self._inputs, self._api, self._seen, runs), "api")
 
     async def turn(self) -> Turn:
         """Begins a turn: what was steered meanwhile enters, and the context is frozen for it.
