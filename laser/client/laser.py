@@ -99,7 +99,7 @@ class Laser(TopicAdmin):
                 AWS's; without a key in the URL the variables of AWS count. ``None`` keeps it beside a catalog of this
                 machine; one on a server has none.
             views: where the read views of memory and graphs are: ``postgresql://HOST/DATABASE`` for all processes of
-                several machines (memory only so far), ``embedded:DIRECTORY`` for those of this one, or ``memory:``.
+                several machines, ``embedded:DIRECTORY`` for those of this one, or ``memory:``.
                 ``None`` keeps them beside an embedded log, else in memory, where each process folds the topic at its
                 first recall. One database or directory is for the streams of one log.
             stream: the stream's name; ``None`` takes the URL's, else ``LASER_STREAM``, else ``laser``.

@@ -32,7 +32,6 @@ Change = TypeVar("Change")
 ViewT = TypeVar("ViewT")
 T = TypeVar("T")
 
-_PAGE: Final = 2_000
 _DECODE_CHUNK: Final = 256
 _MAX_SKIPPED: Final = 1_000
 
@@ -57,6 +56,7 @@ class CatchUp(Generic[Change]):
 
     Args:
         decode: what a record says; ``None`` for one that is nothing to this view.
+        page: records that are read and applied at once; few where one of them may say a lot.
 
     Attributes:
         skipped: records that could not be decoded, the first 1,000 that this client met.
@@ -71,11 +71,14 @@ class CatchUp(Generic[Change]):
         topic: str,
         view: View[Change],
         decode: Callable[[LogRecord, TopicInfo], Change | SkippedRecord | None],
+        *,
+        page: int = 2_000,
     ) -> None:
         self._log = log
         self._place = (stream, topic)
         self._view = view
         self._decode = decode
+        self._page = page
         self._lock = anyio.Lock()
         self._finished = float("-inf")
         self.skipped: list[SkippedRecord] = []
@@ -203,14 +206,14 @@ class CatchUp(Generic[Change]):
         start, last_id = walk.offsets[part.id], walk.last_ids[part.id]
         if last_id is None or start <= part.first:
             return await self._next_page(info, part, walk) if start < part.end else None
-        page = await self._log.read(*self._place, part.id, start=start - 1, limit=_PAGE + 1)
+        page = await self._log.read(*self._place, part.id, start=start - 1, limit=self._page + 1)
         if page.records and page.records[0].offset == start - 1:
             check_same_record(info, part.id, start - 1, last_id, page.records[0].id)
         return page if page.next > start else None
 
     async def _next_page(self, info: TopicInfo, part: PartitionInfo, walk: _Walk) -> Page | None:
         start = walk.offsets[part.id]
-        page = await self._log.read(*self._place, part.id, start=start, limit=_PAGE)
+        page = await self._log.read(*self._place, part.id, start=start, limit=self._page)
         if page.next <= start:
             check_partition(info, PartitionInfo(part.id, part.created_at_micros, page.first, page.end), part.end, None)
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from laser.context.catching_up import CatchUp, CatchUpProgress
 from laser.context.connection import Connection
@@ -20,6 +20,9 @@ from laser.wire.graph import GRAPH_TOPIC, decode_graph, encode_graph
 __all__ = ["GraphFold"]
 
 T = TypeVar("T")
+
+# Of records with MAX_GRAPH_WRITE things each: what is applied at once has to fit into the timeout of a call.
+_PAGE: Final = 50
 
 
 class GraphFold:
@@ -58,7 +61,7 @@ class GraphFold:
         log, views = self._laser.open_log(), await self._laser.open_views()
         if self._opened is None:
             view = views.graph(self._laser.stream, GRAPH_TOPIC)
-            self._opened = view, CatchUp(log, self._laser.stream, GRAPH_TOPIC, view, _decode)
+            self._opened = view, CatchUp(log, self._laser.stream, GRAPH_TOPIC, view, _decode, page=_PAGE)
         return self._opened
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
+from uuid import uuid4
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import laser as ls
 from laser.engines.memory import MemoryLog
+from laser.engines.postgres.views import open_postgres_views
 from laser.engines.sqlite.views import open_sqlite_views
 from laser.model.graph_change import GraphChange
+from laser.model.graph_walks import Direction
 from laser.ports.graph_view import GraphView
+from laser.ports.view_store import Views
 from laser.testing.clock import SetClock
 from tests.context.logs import client_on, put_raw
 from tests.graph.making import ALICE, BOB, changes, folded, names, told
@@ -25,6 +30,7 @@ pytestmark = pytest.mark.anyio
 
 GRAPHS = ("g1", "g10")
 TOPIC = "agent.graph"
+_cuts = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 async def _said(view: GraphView, graph: str) -> ls.GraphExport:
@@ -46,39 +52,112 @@ async def _fill(view: GraphView, parts: Sequence[Sequence[GraphChange]], chance:
 
 
 @examples(100)
-@given(changes(), st.integers(0, 2**32), st.tuples(st.integers(0, 3), st.integers(0, 3)))
+@given(changes(), st.integers(0, 2**32), _cuts)
 def test_order_does_not_matter_and_retention_leaves_what_a_fresh_fold_finds(
     records: list[GraphChange], seed: int, firsts: tuple[int, int]
 ) -> None:
-    async def run() -> None:
-        chance = random.Random(seed)
-        parts = [[one for one in records if one.partition == partition] for partition in (0, 1)]
-        views = await open_sqlite_views(None, timeout=10)
-        try:
-            for stream in ("s", "s0"):
-                view = views.graph(stream, TOPIC)
-                position = await _fill(view, parts, chance)
-                for graph in GRAPHS:
-                    assert told(await _said(view, graph)) == folded(records, graph)
-            cut = {partition: min(first, len(parts[partition])) for partition, first in enumerate(firsts)}
-            assert await view.apply([], firsts=cut, expect=position, position="cut")
-            left = [one for one in records if one.offset >= cut[one.partition]]
+    anyio.run(_fold, partial(open_sqlite_views, None), records, seed, firsts)
+
+
+def test_the_same_on_postgres(postgres_url: str) -> None:
+    # Without making a counterexample small: each try asks a server some hundred times.
+    @settings(examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate], report_multiple_bugs=False)
+    @given(changes(), st.integers(0, 2**32), _cuts)
+    def run(records: list[GraphChange], seed: int, firsts: tuple[int, int]) -> None:
+        anyio.run(_fold, partial(open_postgres_views, postgres_url), records, seed, firsts)
+
+    run()
+
+
+async def _fold(
+    open_views: Callable[..., Awaitable[Views]],
+    records: list[GraphChange],
+    seed: int,
+    firsts: tuple[int, int],
+) -> None:
+    chance = random.Random(seed)
+    parts = [[one for one in records if one.partition == partition] for partition in (0, 1)]
+    streams = (uuid4().hex, uuid4().hex)
+    views = await open_views(timeout=10)
+    try:
+        for stream in streams:
+            view = views.graph(stream, TOPIC)
+            position = await _fill(view, parts, chance)
             for graph in GRAPHS:
-                assert told(await _said(view, graph)) == folded(left, graph)
-                # The other stream's view is not touched.
-                assert told(await _said(views.graph("s", TOPIC), graph)) == folded(records, graph)
-            await view.clear(expect="cut")
-            assert [await _said(view, graph) for graph in GRAPHS] == [ls.GraphExport(graph, (), ()) for graph in GRAPHS]
-            assert await view.position() is None
-        finally:
+                assert told(await _said(view, graph)) == folded(records, graph)
+        cut = {partition: min(first, len(parts[partition])) for partition, first in enumerate(firsts)}
+        assert await view.apply([], firsts=cut, expect=position, position="cut")
+        left = [one for one in records if one.offset >= cut[one.partition]]
+        for graph in GRAPHS:
+            assert told(await _said(view, graph)) == folded(left, graph)
+            # The other stream's view is not touched.
+            assert told(await _said(views.graph(streams[0], TOPIC), graph)) == folded(records, graph)
+        await view.clear(expect="cut")
+        assert [await _said(view, graph) for graph in GRAPHS] == [ls.GraphExport(graph, (), ()) for graph in GRAPHS]
+        assert await view.position() is None
+    finally:
+        await views.aclose()
+
+
+def test_every_question_gets_the_same_answer(postgres_url: str) -> None:
+    """Of both views: the same things in the same order, whatever is asked."""
+
+    @settings(examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate], report_multiple_bugs=False)
+    @given(changes(), st.integers(0, 2**32))
+    def run(records: list[GraphChange], seed: int) -> None:
+        anyio.run(_compare, postgres_url, records, random.Random(seed))
+
+    run()
+
+
+async def _compare(url: str, records: list[GraphChange], chance: random.Random) -> None:
+    both = await open_sqlite_views(None, timeout=10), await open_postgres_views(url, timeout=10)
+    try:
+        stream = uuid4().hex
+        one, other = (views.graph(stream, TOPIC) for views in both)
+        for view in (one, other):
+            assert await view.apply(records, firsts={}, expect=None, position="1")
+        for ask in [_question(chance, records) for _ in range(40)]:
+            assert await ask(other) == await ask(one)
+    finally:
+        for views in both:
             await views.aclose()
 
-    anyio.run(run)
+
+def _question(chance: random.Random, records: Sequence[GraphChange]) -> Callable[[GraphView], Awaitable[object]]:
+    nodes = sorted({node.id for one in records for node in one.write.nodes} | {"0" * 26})
+    edges = sorted({edge.id for one in records for edge in one.write.edges} | {"0" * 26})
+    graph, limit = chance.choice([*GRAPHS, "g"]), chance.randint(1, 4)
+    as_of, now = chance.choice([None, 0, 1, 2, 3]), chance.randint(0, 4)
+    some = [chance.choice(nodes) for _ in range(chance.randint(0, 3))]
+    match chance.randrange(5):
+        case 0:
+            return lambda view: view.nodes(graph, some)
+        case 1:
+            label, value = chance.choice([None, "L", "Lx", "l"]), chance.choice([None, "1", "10"])
+            after = chance.choice([None, *nodes])
+            return lambda view: view.find(graph, label=label, value=value, after=after, limit=limit)
+        case 2:
+            ways: list[Direction] = ["out", "in", "both"]
+            way, types = chance.choice(ways), chance.choice([None, [], ["t"], ["tt", "t"], ["t", "x", "t"]])
+            return lambda view: view.edges_of(
+                graph, some, direction=way, types=types, as_of=as_of, now=now, limit=limit
+            )
+        case 3:
+            which, moment = [chance.choice(edges) for _ in range(3)], chance.choice([None, now])
+            return lambda view: view.stretches(graph, which, as_of=as_of, now=moment)
+        case _:
+            last = chance.choice([None, *edges])
+            return lambda view: view.edges(graph, after=last, limit=limit)
 
 
-async def test_an_apply_that_comes_late_changes_nothing() -> None:
-    views = await open_sqlite_views(None, timeout=10)
-    view = views.graph("s", TOPIC)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_an_apply_that_comes_late_changes_nothing(kind: str, request: pytest.FixtureRequest) -> None:
+    if kind == "sqlite":
+        views: Views = await open_sqlite_views(None, timeout=10)
+    else:
+        views = await open_postgres_views(request.getfixturevalue("postgres_url"), timeout=10)
+    view = views.graph(uuid4().hex, TOPIC)
     assert await view.apply([], firsts={}, expect=None, position="1")
     assert not await view.apply([], firsts={}, expect=None, position="2")
     await view.clear(expect="2")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 import laser as ls
+from tests.graph.conftest import Places
 from tests.graph.making import ACME, ALICE, BOB, CAROL, GLOBEX, OSLO, names
 
 pytestmark = pytest.mark.anyio
@@ -273,7 +274,7 @@ async def test_who_said_so(laser: ls.Laser, graph: ls.Graph) -> None:
     assert edge.asserted.conversation == session.id
 
 
-async def test_graphs_and_streams_are_apart(engine_url: str, stream_name: str, laser: ls.Laser) -> None:
+async def test_graphs_and_streams_are_apart(places: Places, stream_name: str, laser: ls.Laser) -> None:
     await laser.graph("g1").link(ALICE, "knows", BOB)
     await laser.graph("g10").link(ALICE, "knows", CAROL)
     for name in ("g", "g1 ", "G1", "g100"):
@@ -286,15 +287,15 @@ async def test_graphs_and_streams_are_apart(engine_url: str, stream_name: str, l
     assert await laser.graph("g10").relink(ALICE, "knows", ALICE) == 1
     assert names(await laser.graph("g1").neighbors(ALICE)) == ["Bob"]
     # The stream of the same URL whose name begins alike.
-    async with ls.Laser.connect(engine_url, stream=f"{stream_name}0") as other:
+    async with ls.Laser.connect(places[0], stream=f"{stream_name}0", views=places[1]) as other:
         assert await other.graph("g1").find() == []
         assert await other.graph("g1").neighbors(ALICE) == []
 
 
-async def test_two_clients_see_each_other(engine_url: str, stream_name: str, laser: ls.Laser) -> None:
-    if engine_url == "memory:":
+async def test_two_clients_see_each_other(places: Places, stream_name: str, laser: ls.Laser) -> None:
+    if places[0] == "memory:":
         pytest.skip("a log in memory belongs to one client")
-    async with ls.Laser.connect(engine_url, stream=stream_name) as other:
+    async with ls.Laser.connect(places[0], stream=stream_name, views=places[1]) as other:
         for number in range(5):
             await laser.graph("g").upsert([f"n:{number}"])
             assert await other.graph("g").node(f"n:{number}") is not None

@@ -15,7 +15,8 @@ from laser.engines.postgres.driver import Connection
 from laser.engines.postgres.views.memory_keyword import Scope, keyword_scores, named_labels
 from laser.engines.postgres.views.memory_words import label_hash
 from laser.engines.postgres.views.memory_writing import apply_changes, forget_all, trim_records
-from laser.engines.postgres.views.names import MODEL, NS, find_names, hold_place, make_names, place_number, scope_of
+from laser.engines.postgres.views.names import MODEL, NS, find_names, make_names, place_number, scope_of
+from laser.engines.postgres.views.positions import Positions
 from laser.errors import InvalidError
 from laser.model.memory import FactMark, MemoryChange, MemoryOwner, Remembered
 from laser.ports.memory_view import Found, Unembedded
@@ -24,9 +25,6 @@ __all__ = ["PostgresMemoryView"]
 
 T = TypeVar("T")
 
-_VIEW: Final = "memory"
-_POSITION: Final = "SELECT position FROM laser.view_positions WHERE view = %s AND stream = %s AND topic = %s"
-_MOVE: Final = "UPDATE laser.view_positions SET position = %s WHERE view = %s AND stream = %s AND topic = %s"
 _ITEM: Final = """
 SELECT i.row, i.id, i.kind, i.body, i.at, i.part, i.off, i.fact_key, i.origin, i.expires, i.durable, i.more, i.weight,
     c.name, a.name, u.name, p.name
@@ -69,46 +67,31 @@ class PostgresMemoryView:
     """The items of one topic. See ``MemoryView``. Vectors are kept in the database, and compared in this process."""
 
     def __init__(self, remote: Remote[Connection], stream: str, topic: str) -> None:
-        self._remote = remote
         self._place = (stream, topic)
-        self._key = (_VIEW, stream.encode(), topic.encode())
+        self._positions = Positions(remote, "memory", self._place)
         # Threads of several calls look at the same vectors.
         self._lock = threading.Lock()
         self._vectors: dict[tuple[int, int], Vectors] = {}
 
     async def position(self) -> str | None:
         """See ``View.position``."""
-
-        def run(connection: Connection) -> str | None:
-            row = connection.execute(_POSITION, self._key).fetchone()
-            return None if row is None else row[0]
-
-        return await self._remote.call(run, repeatable=True)
+        return await self._positions.get()
 
     async def apply(
         self, changes: Sequence[MemoryChange], *, firsts: Mapping[int, int], expect: str | None, position: str
     ) -> bool:
         """See ``View.apply``."""
-
-        def run(connection: Connection) -> bool:
-            if hold_place(connection, _VIEW, self._place) != expect:
-                return False
-            trim_records(connection, self._place, firsts)
-            apply_changes(connection, self._place, changes)
-            connection.execute(_MOVE, (position, *self._key))
-            return True
-
-        return await self._write(run)
+        return await self._positions.move(
+            lambda connection: apply_changes(connection, self._place, changes),
+            lambda connection, kept: trim_records(connection, self._place, kept),
+            firsts,
+            expect=expect,
+            position=position,
+        )
 
     async def clear(self, *, expect: str | None) -> None:
         """See ``View.clear``."""
-
-        def run(connection: Connection) -> None:
-            if hold_place(connection, _VIEW, self._place) == expect:
-                forget_all(connection, self._place)
-                connection.execute(_MOVE, (None, *self._key))
-
-        await self._write(run)
+        await self._positions.clear(lambda connection: forget_all(connection, self._place), expect=expect)
         with self._lock:
             self._vectors.clear()
 
@@ -181,7 +164,7 @@ class PostgresMemoryView:
             values = (*which, key is None, None if key is None else key.encode())
             return [_found(cell, row).item for row in _rows(connection, _FACTS, values)]
 
-        return await self._read(run)
+        return await self._positions.read(run)
 
     async def outlived(self, namespace: str, now_micros: int, limit: int) -> list[Remembered]:
         """See ``MemoryView.outlived``."""
@@ -204,7 +187,7 @@ class PostgresMemoryView:
             return [Unembedded(row, bytes(body).decode("utf-8", "replace")) for row, body in rows]
 
         def begin(connection: Connection) -> None:
-            hold_place(connection, _VIEW, self._place)
+            self._positions.hold(connection)
             place = place_number(connection, self._place, make=True)
             assert place is not None
             names = make_names(connection, place, [(NS, namespace), (MODEL, model)])
@@ -217,7 +200,7 @@ class PostgresMemoryView:
         owner = MemoryOwner(namespace)
         found: list[Unembedded] | None = await self._asked(owner, run, [])
         if found is None:
-            await self._write(begin)
+            await self._positions.write(begin)
             found = await self._asked(owner, run, [])
         return found or []
 
@@ -227,7 +210,7 @@ class PostgresMemoryView:
 
         def run(connection: Connection) -> None:
             # Held, so that nothing is forgotten between the look at an item and its vector.
-            hold_place(connection, _VIEW, self._place)
+            self._positions.hold(connection)
             place = place_number(connection, self._place, make=True)
             assert place is not None
             number = make_names(connection, place, [(MODEL, model)])[MODEL, model]
@@ -238,31 +221,14 @@ class PostgresMemoryView:
 
         if len({len(data) for data in packed}) > 1:
             raise InvalidError("embedder: gave vectors of several lengths", argument="embedder")
-        await self._write(run)
+        await self._positions.write(run)
 
     async def _asked(self, owner: MemoryOwner, run: Callable[[Connection, Scope], T], nothing: T) -> T:
         def ask(connection: Connection) -> T:
             columns = scope_of(connection, self._place, owner)
             return nothing if columns is None else run(connection, Scope(columns))
 
-        return await self._read(ask)
-
-    async def _read(self, run: Callable[[Connection], T]) -> T:
-        def work(connection: Connection) -> T:
-            with connection.transaction():
-                # One moment for all statements of a question.
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                return run(connection)
-
-        return await self._remote.call(work, repeatable=True)
-
-    async def _write(self, run: Callable[[Connection], T]) -> T:
-        def work(connection: Connection) -> T:
-            with connection.transaction():
-                return run(connection)
-
-        # Done twice it is as done once: what is expected the second time is not there any more.
-        return await self._remote.call(work, repeatable=True)
+        return await self._positions.read(ask)
 
     def _model(self, connection: Connection, model: str) -> int | None:
         place = place_number(connection, self._place, make=False)

@@ -11,7 +11,8 @@ from laser.engines._words import index_words, split_label
 from laser.engines.postgres.driver import Connection
 from laser.engines.postgres.views.memory_settling import COPY, SHOWN, FactKey, Item, Key, Tomb, settle
 from laser.engines.postgres.views.memory_words import index_hashes
-from laser.engines.postgres.views.names import AGENT, APP, CONV, NS, USER, Place, make_names, place_number
+from laser.engines.postgres.views.names import AGENT, APP, CONV, NS, USER, make_names, place_number
+from laser.engines.postgres.views.positions import Place
 from laser.errors import StaleCheckpointError
 from laser.model.memory import Forgotten, MemoryChange, Remembered, Weighed
 

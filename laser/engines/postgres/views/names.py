@@ -1,4 +1,4 @@
-"""Names as numbers, and the place of a view: a stream and topic."""
+"""Names of memory's view as numbers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from laser.engines.postgres.driver import Connection
+from laser.engines.postgres.views.positions import Place
 from laser.model.memory import MemoryOwner
 
 __all__ = [
-    "AGENT", "APP", "CONV", "MODEL", "NS", "USER", "Place", "find_names", "hold_place", "make_names", "place_number",
+    "AGENT", "APP", "CONV", "MODEL", "NS", "USER", "find_names", "make_names", "place_number",
     "scope_of",
 ]  # fmt: skip
 
@@ -20,9 +21,6 @@ AGENT: Final = 3
 USER: Final = 4
 APP: Final = 5
 MODEL: Final = 6
-
-Place = tuple[str, str]
-"""Stream and topic."""
 
 Name = tuple[int, str]
 """Kind and name."""
@@ -35,17 +33,6 @@ _MAKE: Final = """
 INSERT INTO laser.memory_names (kind, place, name)
 SELECT asked.kind, %s, asked.name FROM unnest(%s::int[], %s::bytea[]) AS asked(kind, name) ON CONFLICT DO NOTHING
 """
-_HOLD: Final = "SELECT position FROM laser.view_positions WHERE view = %s AND stream = %s AND topic = %s FOR UPDATE"
-
-
-def hold_place(connection: Connection, view: str, place: Place) -> str | None:
-    """The position of a view, which nobody else moves until the transaction ends."""
-    key = (view, *(part.encode() for part in place))
-    connection.execute(
-        "INSERT INTO laser.view_positions (view, stream, topic) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", key
-    )
-    row = connection.execute(_HOLD, key).fetchone()
-    return None if row is None else row[0]
 
 
 def place_number(connection: Connection, place: Place, *, make: bool) -> int | None:

@@ -119,5 +119,53 @@ CREATE TABLE laser.memory_unembedded (
 CREATE INDEX memory_unembedded_row ON laser.memory_unembedded (row);
 """
 
-VIEW_MIGRATIONS: Final[tuple[str, ...]] = (_VIEWS_1,)
+_VIEWS_2: Final = """
+CREATE TABLE laser.graph_places (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream bytea NOT NULL,
+    topic bytea NOT NULL,
+    UNIQUE (stream, topic)
+);
+CREATE TABLE laser.graph_spaces (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    place bigint NOT NULL,
+    graph bytea NOT NULL,
+    UNIQUE (place, graph)
+);
+CREATE TABLE laser.graph_nodes (
+    space bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    label bytea NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX graph_nodes_label ON laser.graph_nodes (space, label, id);
+CREATE INDEX graph_nodes_value ON laser.graph_nodes (space, value, id);
+CREATE TABLE laser.graph_edges (
+    space bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    type bytea NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX graph_edges_out ON laser.graph_edges (space, source, type, id);
+CREATE INDEX graph_edges_in ON laser.graph_edges (space, target, type, id);
+-- What single records say of single fields of nodes and edges.
+CREATE TABLE laser.graph_cells (
+    place bigint NOT NULL,
+    space bigint NOT NULL,
+    kind integer NOT NULL, -- 0 a node's, 1 an edge's
+    id text COLLATE "C" NOT NULL,
+    field bytea NOT NULL,
+    part integer NOT NULL,
+    off bigint NOT NULL,
+    at bigint NOT NULL,
+    value bytea NOT NULL, -- JSON
+    PRIMARY KEY (space, kind, id, field, part, off)
+);
+CREATE INDEX graph_cells_record ON laser.graph_cells (place, part, off);
+"""
+
+VIEW_MIGRATIONS: Final[tuple[str, ...]] = (_VIEWS_1, _VIEWS_2)
 """Scripts of the read views. See ``KV_MIGRATIONS``."""

@@ -6,10 +6,9 @@ from laser.engines._remote import Remote
 from laser.engines.postgres.config import PostgresConfig
 from laser.engines.postgres.driver import Connection, PostgresDriver
 from laser.engines.postgres.schema import prepare
+from laser.engines.postgres.views.graph import PostgresGraphView
 from laser.engines.postgres.views.memory import PostgresMemoryView
 from laser.engines.postgres.views.schema import VIEW_MIGRATIONS
-from laser.errors import UnsupportedError
-from laser.ports.graph_view import GraphView
 
 __all__ = ["PostgresViews"]
 
@@ -27,16 +26,9 @@ class PostgresViews:
             lambda connection: prepare(connection, "views", VIEW_MIGRATIONS), repeatable=True, patient=False
         )
 
-    def graph(self, stream: str, topic: str) -> GraphView:
-        """See ``Views.graph``.
-
-        Raises:
-            UnsupportedError: graphs have no view here yet.
-        """
-        raise UnsupportedError(
-            "views: graphs have no read view on PostgreSQL yet; connect with views='memory:' or 'embedded:DIRECTORY' "
-            "for them"
-        )
+    def graph(self, stream: str, topic: str) -> PostgresGraphView:
+        """See ``Views.graph``."""
+        return PostgresGraphView(self._remote, stream, topic)
 
     def memory(self, stream: str, topic: str) -> PostgresMemoryView:
         """See ``Views.memory``."""

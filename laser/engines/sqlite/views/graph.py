@@ -8,8 +8,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from laser.engines._graph_cells import holds, merge_edge, merge_node
 from laser.engines.sqlite.views.database import ViewDatabase
-from laser.engines.sqlite.views.graph_cells import holds, merge_edge, merge_node
 from laser.engines.sqlite.views.graph_writing import forget_all, trim_records, write_changes
 from laser.engines.sqlite.views.positions import Positions
 from laser.model.graph import Edge, Node

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from laser.engines.sqlite.views.graph_cells import ASSERTED, EDGE, NODE, edge_cells, node_cells
+from laser.engines._graph_cells import ASSERTED, EDGE, NODE, edge_cells, node_cells
 from laser.engines.sqlite.views.positions import Place
 from laser.model.graph_change import GraphChange
 
