@@ -120,6 +120,19 @@ class Log(Protocol):
         """
         ...
 
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """The topic now and a stretch of one of its partitions: ``topic`` and ``read`` in the time of one of them.
+
+        Which of the two is looked at first is not said. Either is ``None`` where the topic is absent, the page where
+        the partition is.
+
+        Args:
+            start, limit: see ``read``.
+        """
+        ...
+
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """The records that a context read examines and that match (see ``WindowQuery``).
 

@@ -95,6 +95,15 @@ class FaultyLog:
             limit = self._rng.randint(1, limit)
         return await self._log.read(stream, topic, partition, start=start, limit=limit, match=match)
 
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """See ``Log.look``; may fail, or return less."""
+        await self._read_fault()
+        if self._strikes("short_page", self.rates.short_page):
+            limit = self._rng.randint(1, limit)
+        return await self._log.look(stream, topic, partition, start=start, limit=limit)
+
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``; may fail."""
         await self._read_fault()

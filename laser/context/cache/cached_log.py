@@ -87,6 +87,12 @@ class CachedLog:
         self._trim(None)
         return page
 
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """See ``Log.look``."""
+        return await self._log.look(stream, topic, partition, start=start, limit=limit)
+
     async def append(
         self, stream: str, topic: str, records: Sequence[NewRecord], *, key: str, find_first: bool = False
     ) -> Appended:

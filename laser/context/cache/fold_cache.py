@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from laser.context.cache.stretch import Run
 from laser.context.cache.topic_cache import holds_record
-from laser.context.gathering import gather
-from laser.errors import NotFoundError
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match, Page
@@ -63,23 +61,8 @@ class FoldCache:
         stream, topic, partition, match = key
         tail = proven.tail
         assert tail is not None
-        info: TopicInfo | None = None
-        page: Page | None = None
-
-        async def look() -> None:
-            nonlocal info
-            info = await self._log.topic(stream, topic)
-
-        async def probe() -> None:
-            nonlocal page
-            page = await self._log.read(stream, topic, partition, start=tail[0], limit=_AHEAD)
-
-        try:
-            # The last record proves what is known; where the partition begins now tells what retention took.
-            await gather((look, probe))
-        except NotFoundError:
-            self._runs.pop(key, None)
-            raise
+        # The last record proves what is known; where the partition begins now tells what retention took.
+        info, page = await self._log.look(stream, topic, partition, start=tail[0], limit=_AHEAD)
         first = _first(info, partition)
         if page is None or first is None or first > start or not holds_record(page.records[:1], *tail):
             return None

@@ -12,7 +12,6 @@ from laser.context.cache.answers import Answers, Extent
 from laser.context.cache.newest import Held, plan_newest
 from laser.context.cache.stretch import Stretch
 from laser.context.gathering import gather
-from laser.errors import NotFoundError
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
@@ -80,18 +79,13 @@ class TopicCache:
         began = anyio.current_time()
         likely = self._likely(match)
         page: Page | None = None
-
-        async def probe() -> None:
-            nonlocal page
-            if likely is not None:
-                page = await self._probe(likely)
-
-        async def look() -> None:
-            self.info = await self._log.topic(*self._place)
-
-        # The likeliest place of something new is read in the same round trip that asks where the topic ends.
-        await gather([look] if likely is None else [look, probe])
-        info = self.info
+        if likely is None:
+            info = await self._log.topic(*self._place)
+        else:
+            # The likeliest place of something new is read in the same round trip that asks where the topic ends.
+            start, limit = self._tail(likely, _AHEAD)
+            info, page = await self._log.look(*self._place, likely, start=start, limit=limit)
+        self.info = info
         if info is None:
             self.forget()
             return
@@ -165,12 +159,6 @@ class TopicCache:
         ]
         return max(known)[1] if known else None
 
-    async def _probe(self, partition: int) -> Page | None:
-        try:
-            return await self._read_tail(partition, _AHEAD)
-        except NotFoundError:
-            return None
-
     def _ends_hold(self, info: TopicInfo) -> bool:
         """Whether every partition held is the same one and ends no earlier than what is held of it."""
         parts = {part.id: part for part in info.partitions}
@@ -205,9 +193,14 @@ class TopicCache:
                 return stretch.high >= end
 
     async def _read_tail(self, partition: int, ahead: int) -> Page:
+        start, limit = self._tail(partition, ahead)
+        return await self._log.read(*self._place, partition, start=start, limit=limit)
+
+    def _tail(self, partition: int, ahead: int) -> tuple[int, int]:
+        """Where to read from, and how much, to see the last record that is held and what came after it."""
         stretch = self._stretches[partition]
         start = stretch.high if stretch.tail is None else stretch.tail[0]
-        return await self._log.read(*self._place, partition, start=start, limit=stretch.high - start + max(1, ahead))
+        return start, stretch.high - start + max(1, ahead)
 
     def _bound(self, part: PartitionInfo, query: WindowQuery) -> int:
         end = max(part.end, self._stretches[part.id].high)

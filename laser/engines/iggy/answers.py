@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Answer", "Expired", "Watch"]
+__all__ = ["Answer", "Expired", "Watch", "let_go"]
 
 T = TypeVar("T")
 
@@ -82,14 +82,15 @@ class Answer(Generic[T]):
             return False
         self._error = error
         self.future.remove_done_callback(wake)
-        self.future.add_done_callback(_look)
+        self.future.add_done_callback(let_go)
         self._loop.call_soon(wake, self, context=self._context)
         return True
 
 
-def _look(future: asyncio.Future[Any]) -> None:
+def let_go(future: asyncio.Future[Any]) -> None:
+    """Looks at how a future ended that nobody waits for any more, so that asyncio does not report it as never seen."""
     if not future.cancelled():
-        future.exception()  # nobody waits any more: asked for, so that asyncio does not report it as never seen
+        future.exception()
 
 
 class Watch:

@@ -14,6 +14,7 @@ from laser.engines.iggy.config import IggyConfig
 from laser.engines.iggy.durability import default_of, durabilities_of
 from laser.engines.iggy.errors import Fault, Target
 from laser.engines.iggy.links import Links
+from laser.engines.iggy.looking import Looks
 from laser.engines.iggy.ranges import Ranges
 from laser.engines.iggy.topics import Topics
 from laser.errors import ClosedError, InvalidError, UnsupportedError
@@ -74,6 +75,7 @@ class IggyLog:
         self._links = Links(config, timeout)
         self._topics = Topics(self._links)
         self._ranges = Ranges(self._links, self._topics)
+        self._looks = Looks(self._links, self._topics, self._ranges)
         self._appends = Appends(self._links, self._topics, self._ranges)
         self._closed = False
         self._appending = 0
@@ -125,6 +127,12 @@ class IggyLog:
         """See ``Log.read``."""
         target = self._target(stream, topic)
         return await self._ranges.page(target, partition, start, limit, match, self._links.deadline())
+
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """See ``Log.look``."""
+        return await self._looks.look(self._target(stream, topic), partition, start, limit, self._links.deadline())
 
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``."""

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from laser.engines.iggy.errors import Target, absent
+from laser.engines.iggy.link import Misplaced
 from laser.engines.iggy.links import Links
 from laser.engines.iggy.polls import Poll, Stretch, find_ids, read_stretch
 from laser.engines.iggy.raw import RawPage
-from laser.engines.iggy.raw_polls import RawPolls
+from laser.engines.iggy.raw_polls import RawPolls, body_of, read_reply
 from laser.engines.iggy.topics import Topics
-from laser.errors import NotFoundError
+from laser.errors import CodecError, NotFoundError
 from laser.limits import CONTEXT_READ_WINDOW
 from laser.model.records import LogRecord
 from laser.model.topics import PartitionInfo, TopicInfo
@@ -116,14 +117,14 @@ class Ranges:
         at, end, last = start, start, start + max(limit, CONTEXT_READ_WINDOW)
         while at < last:
             wanted = limit if match is None or (target, partition, match) in self._dense else _PAGE_RECORDS
-            count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
+            count = _count(wanted, average)
             raw = await self._raw.page(Poll(target, partition, at, count, deadline, count * average))
             if raw is None or not len(raw) or raw.first != at:
                 break
-            at, end = raw.next, max(raw.current + 1, raw.next)
-            average = self._averages[target] = max(1, raw.size_bytes // len(raw))
+            page = self._page(target, start, raw)
             if match is None:
-                return Page(raw, at, start, end)
+                return page
+            at, end, average = page.next, page.end, self._averages[target]
             records += await self._select(raw, match)
             # Half of what was asked for is enough: the rest of the next page would have to be read again.
             if at >= end or len(records) >= limit // 2:
@@ -141,6 +142,29 @@ class Ranges:
         elif len(records) < limit // 4:
             self._dense.discard(place)
         return Page(records, at, start, end)
+
+    def ask(self, target: Target, partition: int, start: int, limit: int, deadline: float) -> tuple[Poll, bytes] | None:
+        """The poll of a page without a match, and the body of its command, where polls are read as bytes."""
+        average = self._averages.get(target)
+        if average is None or not self._raw.usable:
+            return None
+        count = _count(limit, average)
+        poll = Poll(target, partition, start, count, deadline, count * average)
+        return poll, body_of(poll)
+
+    def answer(self, poll: Poll, reply: bytes) -> Page | None:
+        """The page that the reply to such a poll is, ``None`` where it says too little or does not fit."""
+        try:
+            raw = read_reply(poll, reply)
+        except (CodecError, Misplaced):
+            return None
+        if not len(raw) or raw.first != poll.start:
+            return None
+        return self._page(poll.target, poll.start, raw)
+
+    def _page(self, target: Target, start: int, raw: RawPage) -> Page:
+        self._averages[target] = max(1, raw.size_bytes // len(raw))
+        return Page(raw, raw.next, start, max(raw.current + 1, raw.next))
 
     async def find(
         self, target: Target, info: TopicInfo, part: PartitionInfo, owners: Mapping[int, str | None], deadline: float
@@ -183,5 +207,9 @@ def _average(info: TopicInfo) -> int:
 def _page(info: TopicInfo, wanted: int) -> tuple[int, int]:
     # Records to ask for at once, and the bytes that they may have: about 16 MB at most, by the topic's average.
     average = _average(info)
-    count = max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))
+    count = _count(wanted, average)
     return count, count * average
+
+
+def _count(wanted: int, average: int) -> int:
+    return max(1, min(wanted, _PAGE_RECORDS, _PAGE_BYTES // average))

@@ -15,7 +15,7 @@ from laser.errors import CodecError
 from laser.model.records import LogRecord
 from laser.wire.blocks import Header, decode_block
 
-__all__ = ["RawPolls"]
+__all__ = ["RawPolls", "body_of", "read_reply"]
 
 _logger = logging.getLogger("laser.engines.iggy")
 
@@ -43,17 +43,13 @@ class RawPolls:
         """
         if self.usable is False:
             return None
-        target = poll.target
-        body = poll_body(target.stream, target.topic, CONSUMER_NAME, poll.partition, poll.start, poll.count)
+        body = body_of(poll)
 
         async def request(client: IggyClient) -> RawPage:
-            page = RawPage(await client.send_binary_request(POLL_COMMAND, body), poll.start, poll.count)
-            if page.partition != poll.partition:
-                raise Misplaced
-            return page
+            return read_reply(poll, await client.send_binary_request(POLL_COMMAND, body))
 
         try:
-            page = await self._links.repeat(request, target, poll.deadline, size=poll.size)
+            page = await self._links.repeat(request, poll.target, poll.deadline, size=poll.size)
         except CodecError as error:
             self._give_up(str(error))
             return None
@@ -78,6 +74,24 @@ class RawPolls:
         if self.usable is not False:
             _logger.warning("the server's polls cannot be read as bytes, reading them the slower way: %s", reason)
         self.usable = False
+
+
+def body_of(poll: Poll) -> bytes:
+    """The body of the command that makes a poll."""
+    target = poll.target
+    return poll_body(target.stream, target.topic, CONSUMER_NAME, poll.partition, poll.start, poll.count)
+
+
+def read_reply(poll: Poll, reply: bytes) -> RawPage:
+    """The page that a reply is.
+
+    Raises:
+        Misplaced: it is of another partition. CodecError: it does not fit the layout.
+    """
+    page = RawPage(reply, poll.start, poll.count)
+    if page.partition != poll.partition:
+        raise Misplaced
+    return page
 
 
 def _comparable(record: LogRecord) -> tuple[int, int, int, int, frozenset[Header] | bytes, bytes]:

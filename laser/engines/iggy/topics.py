@@ -85,12 +85,34 @@ class Topics:
                 # Deleted or made anew between two answers: look again.
                 await self._look_again(target, deadline)
                 continue
-            partitions = [await self._partition(target, home, part, deadline) for part in details.partitions]
+            partitions = [
+                self._settled(home, part) or await self._settle(target, home, part, deadline)
+                for part in details.partitions
+            ]
             if epoch == self._links.epoch:
-                info = _describe(target, home, details, partitions, epoch)
-                ids = tuple(part.id for part in info.partitions)
-                _room(self._layouts)[target] = Layout(info.stream_id, info.topic_id, ids, self._links.loop.time())
-                return info
+                return self._note(target, home, details, partitions, epoch)
+
+    def describe(self, target: Target, details: TopicDetails, epoch: int) -> TopicInfo | None:
+        """What an answer of the server says, ``None`` where more has to be asked for that: ``find`` does."""
+        home = self._homes.get(target)
+        if home is None or home.key != (details.id, details.created_at):
+            return None
+        partitions: list[PartitionInfo] = []
+        for part in details.partitions:
+            settled = self._settled(home, part)
+            if settled is None:
+                return None
+            partitions.append(settled)
+        return self._note(target, home, details, partitions, epoch)
+
+    def _note(
+        self, target: Target, home: _Home, details: TopicDetails, partitions: list[PartitionInfo], epoch: int
+    ) -> TopicInfo:
+        partitions.sort(key=_partition_id)
+        info = _describe(target, home, details, partitions, epoch)
+        ids = tuple([part.id for part in partitions])
+        _room(self._layouts)[target] = Layout(info.stream_id, info.topic_id, ids, self._links.loop.time())
+        return info
 
     def known_layout(self, target: Target, now: float) -> Layout | None:
         """The partitions as they were at most ``_FRESH_SECONDS`` ago, where they were looked at since."""
@@ -252,19 +274,27 @@ class Topics:
         _room(self._homes)[target] = home
         return home
 
-    async def _partition(self, target: Target, home: _Home, part: Partition, deadline: float) -> PartitionInfo:
-        end, count = part.current_offset + 1, part.messages_count
+    def _settled(self, home: _Home, part: Partition) -> PartitionInfo | None:
+        """A partition, ``None`` where only a poll can tell what it holds."""
+        number, end, count = part.id, part.current_offset + 1, part.messages_count
         if count == 0 and end == 1:
-            return PartitionInfo(part.id, part.created_at, 0, 0)
+            return PartitionInfo(number, part.created_at, 0, 0)
         first = max(0, end - count)
-        if first:
-            # Retention took records, or the two counters were read while a batch came in: only a poll can tell.
-            place = (home.key, part.id)
-            if self._firsts.get(place) != first:
-                held = await first_held(self._links, target, part.id, deadline)
-                first = end if held is None else min(held, end)
-                _room(self._firsts)[place] = first
+        if first and self._firsts.get((home.key, number)) != first:
+            # Retention took records, or the two counters were read while a batch came in.
+            return None
+        return PartitionInfo(number, part.created_at, first, end)
+
+    async def _settle(self, target: Target, home: _Home, part: Partition, deadline: float) -> PartitionInfo:
+        held = await first_held(self._links, target, part.id, deadline)
+        end = part.current_offset + 1
+        first = end if held is None else min(held, end)
+        _room(self._firsts)[home.key, part.id] = first
         return PartitionInfo(part.id, part.created_at, first, end)
+
+
+def _partition_id(part: PartitionInfo) -> int:
+    return part.id
 
 
 def _room(cache: dict[K, V]) -> dict[K, V]:
@@ -289,6 +319,6 @@ def _describe(
         retention=TopicRetention(expire_after=age, max_size=size) if age or size else None,
         durability=home.durability,
         size_bytes=details.size,
-        partitions=tuple(sorted(partitions, key=lambda part: part.id)),
+        partitions=tuple(partitions),
         epoch=epoch,
     )

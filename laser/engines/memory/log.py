@@ -115,15 +115,20 @@ class MemoryLog:
                 f"topic {topic!r} of stream {stream!r} has no partition {partition}", stream=stream, topic=topic
             )
         found.retain(self._clock)
-        part = found.partitions[partition]
-        low = max(start, part.first)
-        page: list[LogRecord] = []
-        for record in part.slice(low, part.end):
-            if match is None or route(record.headers, record.payload).meets(match):
-                page.append(record)
-                if len(page) == limit:
-                    return Page(page, record.offset + 1, part.first, part.end)
-        return Page(page, max(low, part.end), part.first, part.end)
+        return _page(found.partitions[partition], start, limit, match)
+
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """See ``Log.look``. Both are as of the same moment."""
+        await self._enter()
+        found = self._find(stream, topic)
+        if found is None:
+            return None, None
+        info = found.info(self._clock)
+        if not 0 <= partition < len(found.partitions):
+            return info, None
+        return info, _page(found.partitions[partition], start, limit, None)
 
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``."""
@@ -298,6 +303,17 @@ class _Partition:
 def _identity(record: NewRecord | LogRecord) -> tuple[int, str | None]:
     # Callers choose ids, and two conversations can choose the same one.
     return record.id, route(record.headers, record.payload).conversation_id
+
+
+def _page(part: _Partition, start: int, limit: int, match: Match | None) -> Page:
+    low = max(start, part.first)
+    page: list[LogRecord] = []
+    for record in part.slice(low, part.end):
+        if match is None or route(record.headers, record.payload).meets(match):
+            page.append(record)
+            if len(page) == limit:
+                return Page(page, record.offset + 1, part.first, part.end)
+    return Page(page, max(low, part.end), part.first, part.end)
 
 
 def _check_partitions(number: int, argument: str) -> None:

@@ -166,6 +166,25 @@ class SqliteLog:
 
         return await database.read(run, large=limit > _MANY_RECORDS)
 
+    async def look(
+        self, stream: str, topic: str, partition: int, *, start: int, limit: int
+    ) -> tuple[TopicInfo | None, Page | None]:
+        """See ``Log.look``. Both are as of the same moment."""
+        database = self._database
+
+        def run(connection: sqlite3.Connection) -> tuple[TopicInfo | None, Page | None]:
+            row = load_topic(connection, stream, topic)
+            if row is None:
+                return None, None
+            parts = database.partitions(connection, row)
+            info = topic_info(row, parts)
+            part = next((part for part in parts if part.id == partition), None)
+            if part is None:
+                return info, None
+            return info, read_page(connection, database.path, row, part, start=start, limit=limit, match=None)
+
+        return await database.read(run, large=limit > _MANY_RECORDS)
+
     async def window(self, stream: str, topic: str, query: WindowQuery) -> Window | None:
         """See ``Log.window``. An index by conversation finds the records; others are not walked."""
         database = self._database

@@ -17,6 +17,33 @@ _ONE, _TWO, _THREE = CONVERSATIONS[:3]
 class ReadCases(LogCases):
     """What ``Log.read`` promises."""
 
+    @pytest.mark.parametrize("start", [0, 3, 9, 10, 1_000])
+    async def test_a_look_is_a_topic_and_a_page(self, start: int) -> None:
+        async with self.place(partitions=2) as place:
+            for _ in range(3):
+                await place.append(*batch(_ONE, 3), *batch(_TWO, 4))
+                for partition in (0, 1):
+                    for limit in (1, 5, 100):
+                        info, page = await place.log.look(
+                            place.stream, place.topic, partition, start=start, limit=limit
+                        )
+                        assert info == await place.log.topic(place.stream, place.topic)
+                        read = await place.log.read(place.stream, place.topic, partition, start=start, limit=limit)
+                        assert page is not None
+                        assert list(page.records) == list(read.records)
+                        assert (page.next, page.end) == (read.next, read.end)
+                        assert page.first in (0, start)
+
+    async def test_a_look_at_what_is_absent(self) -> None:
+        async with self.place(partitions=2) as place:
+            info, page = await place.log.look(place.stream, place.topic, 2, start=0, limit=1)
+            assert info == await place.log.topic(place.stream, place.topic)
+            assert page is None
+            assert await place.log.look(place.stream, "absent", 0, start=0, limit=1) == (None, None)
+            assert await place.log.look("absent", place.topic, 0, start=0, limit=1) == (None, None)
+            await place.log.delete_topic(place.stream, place.topic)
+            assert await place.log.look(place.stream, place.topic, 0, start=0, limit=1) == (None, None)
+
     async def test_an_empty_partition(self) -> None:
         async with self.place(partitions=2) as place:
             page = await place.log.read(place.stream, place.topic, 1, start=0, limit=10)
