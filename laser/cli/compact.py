@@ -23,6 +23,7 @@ from laser.cli.options import (
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
 from laser.cli.summarizing import SummarizerCommand, make_summarizer
+from laser.prompt.notes import read_notes
 
 __all__ = ["compact", "strategies"]
 
@@ -45,6 +46,14 @@ def compact(
             show_default=False,
         ),
     ] = None,
+    keep_last: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-last",
+            help="Messages that stay as they are, at least; the newest turn of the user stays in any case.",
+            show_default=False,
+        ),
+    ] = None,
     summarizer_command: SummarizerCommand = None,
     summary_timeout: Annotated[float, typer.Option("--summary-timeout", help="Seconds that a summary may take.")] = 120,
     url: Url = None,
@@ -59,14 +68,15 @@ def compact(
         summarizer = make_summarizer(summarizer_command)
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
             await require_topics(laser, [ls.AgentTopic.Sessions])
-            compaction = laser.compaction(chosen, summarizer=summarizer, timeout=summary_timeout)
+            repairs = (await read_notes(laser, laser.context(chosen))).repairs
+            compaction = ls.Compaction(laser, chosen, summarizer=summarizer, timeout=summary_timeout, repairs=repairs)
             before = await compaction.observe(window=window)
             if not before.rows:
                 raise ls.NotFoundError(
                     f"conversation {chosen} has no messages in stream {laser.stream!r}", stream=laser.stream
                 )
             progress = None if as_json else _Progress()
-            after = await compaction.compact(strategy, window=window, progress=progress)
+            after = await compaction.compact(strategy, window=window, keep_last=keep_last, progress=progress)
             if progress is not None:
                 progress.end()
             _print(before, after, as_json)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import anyio
 import msgspec
 
+from laser.compaction.coverage import NO_COVERAGE, Coverage, coverage_of
 from laser.compaction.events import Event, Failed, Saved, Switched
 from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedRequest, Status, sections_of
 from laser.compaction.lcm.copying import copy_nodes
@@ -29,6 +30,7 @@ from laser.compaction.strategy import (
 from laser.compaction.transcript import History, Transcript
 from laser.compaction.work import SessionWork
 from laser.context.connection import Connection
+from laser.context.policies import check_count
 from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, NotFoundError, SummaryError
 from laser.model.ids import parse_conversation_id
 from laser.ports.summarizer import Summarizer
@@ -56,6 +58,8 @@ class Compaction:
         session: its id, or any conversation's. summarizer: makes summaries; without one nothing is summarised.
         registry: the strategies. estimator: tokens of a message's bytes; ``None`` for laser's own.
         timeout: seconds that one summary may take. agent: who compacts, as the log shows it.
+        repairs: texts that summaries have in the place of an assistant's plain messages, by
+            ``topic:partition:offset`` of the message.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Compaction:
         estimator: Estimator | None = None,
         timeout: float = 120.0,
         agent: str | None = None,
+        repairs: Mapping[str, str] | None = None,
     ) -> None:
         if summarizer is not None and not isinstance(summarizer, Summarizer):
             raise InvalidError(
@@ -84,7 +89,7 @@ class Compaction:
         self._summarizer = summarizer
         self._timeout = float(timeout)
         self._estimator = estimator or message_cost
-        self._transcript = Transcript(laser, self.session, self._estimator)
+        self._transcript = Transcript(laser, self.session, self._estimator, repairs)
         self._saved = SavedState(laser, self.session, agent)
         self._memo: dict[Any, Any] = {}
         # One compaction at a time, which may take minutes; and one look at the log at a time, which does not.
@@ -167,6 +172,24 @@ class Compaction:
         """The next request as things are, with its inputs. Nothing is compacted. Arguments as of ``prepare``."""
         return await self._prepare(self._request(window, reserve, context, images, provider), compact=False)
 
+    async def coverage(
+        self, *, window: int | None = None, images: bool | None = None, provider: str | None = None
+    ) -> Coverage:
+        """What stands for older messages as things are, for a reader that lays the session out itself.
+
+        Nothing is compacted. Arguments as of ``prepare``.
+        """
+        request = self._request(window, 0, (), images, provider)
+        await self._read()
+        name = self._chosen()
+        if name is None:
+            return NO_COVERAGE
+        strategy = self.registry.get(name)
+        places = self._transcript.places
+        view = self._view(strategy, request)
+        inputs, _ = await strategy.project(view)
+        return coverage_of(inputs, view.history.rows, places)
+
     async def compact(
         self,
         strategy: str | None = None,
@@ -176,12 +199,17 @@ class Compaction:
         context: Sequence[bytes] = (),
         images: bool | None = None,
         provider: str | None = None,
+        keep_last: int | None = None,
+        summary_tokens: int | None = None,
         progress: Callable[[CompactionProgress], None] | None = None,
     ) -> ContextObservation:
         """Compacts now, whatever the request's size.
 
         Args:
             strategy: choose this one for the session first; ``None`` takes the session's.
+            keep_last: messages that stay as they are, at least, in the place of the tail's share of the window; the
+                cut goes between two turns, and the newest turn stays in any case.
+            summary_tokens: how long a summary may become, at most.
             progress: called before and after each request to the summarizer. Others as of ``prepare``.
 
         Returns:
@@ -192,6 +220,11 @@ class Compaction:
             InvalidError: the session has no strategy, or there is no summarizer and the strategy needs one.
         """
         request = self._request(window, reserve, context, images, provider)
+        if keep_last is not None:
+            check_count(keep_last, "keep_last")
+        if summary_tokens is not None:
+            check_tokens(summary_tokens, "summary_tokens", least=1)
+        request = msgspec.structs.replace(request, keep_last=keep_last, summary_tokens=summary_tokens)
         if strategy is not None:
             self.registry.get(strategy)
         async with self._lock:

@@ -26,7 +26,13 @@ class Plan(msgspec.Struct, frozen=True):
     tail: tuple[Row, ...]
 
 
-def plan_eviction(history: History, covered: Sequence[int], tail_tokens: int, folded: Container[int] = ()) -> Plan:
+def plan_eviction(
+    history: History,
+    covered: Sequence[int],
+    tail_tokens: int,
+    folded: Container[int] = (),
+    keep_last: int | None = None,
+) -> Plan:
     """Folds everything that is older than the tail and may be folded.
 
     The tail is the newest units that cost no more than ``tail_tokens`` together, and the newest unit in any case.
@@ -34,14 +40,19 @@ def plan_eviction(history: History, covered: Sequence[int], tail_tokens: int, fo
     Args:
         covered: by the place of a row, whether a summary stands for it already.
         folded: numbers of units that another strategy's summary stands for: none of them is in the tail.
+        keep_last: the tail is the fewest of the newest units that have as many messages, whatever they cost.
     """
     units = history.units
     first = len(units)
     spent = 0
     while first > 0:
         unit = units[first - 1]
-        if first - 1 in folded or (first < len(units) and spent + unit.tokens > tail_tokens):
+        if first - 1 in folded:
             break
+        if first < len(units):
+            held = len(history.rows) - units[first].start
+            if spent + unit.tokens > tail_tokens if keep_last is None else held >= keep_last:
+                break
         spent += unit.tokens
         first -= 1
     evicted: list[int] = []

@@ -107,7 +107,7 @@ class Rolling:
             if in_folds and not in_folds.isdisjoint(range(unit.start, unit.stop))
         }
         tail_tokens = min(view.tail_tokens, await self._forced_tail(view)) if force else view.tail_tokens
-        plan = plan_eviction(history, covered, tail_tokens, folded)
+        plan = plan_eviction(history, covered, tail_tokens, folded, view.request.keep_last)
         boundary = max(cut.boundary, plan.boundary) if plan.evicted else cut.boundary
         known = () if state is None else state.stubs
         stubs = plan_stubs(plan.tail, known, _room(view), view.estimator)
@@ -307,7 +307,8 @@ def _recap(users: Sequence[Row]) -> str:
     """The newest messages of the user among those that are folded, quoted line by line."""
     quotes: list[str] = []
     for row in users[-_RECAP_MESSAGES:]:
-        text = clip(neutral(user_text(row.payload)).strip(), _RECAP_CHARACTERS)
+        words = user_text(row.payload) if row.content is None else row.text
+        text = clip(neutral(words).strip(), _RECAP_CHARACTERS)
         if text:
             quotes.append("\n".join(f"> {line}" for line in text.splitlines()))
     if not quotes:

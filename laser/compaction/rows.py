@@ -10,7 +10,7 @@ import orjson
 
 from laser.compaction.sizes import Estimator
 from laser.compaction.text import payload_text
-from laser.model.chat import chat_facts
+from laser.model.chat import NO_CHAT, chat_facts
 from laser.model.content import ContentEntry
 from laser.model.transcript import SourceRef
 
@@ -33,6 +33,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         calls: ids of the calls it makes. results: ids of the calls whose results it brings.
         interim: its results are not final: another one is to come.
         content: of a message whose bytes are kept as content; its payload is the reference.
+        repair: what is summarised in the place of its words; ``None`` for these themselves.
     """
 
     ref: SourceRef
@@ -44,6 +45,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     results: tuple[str, ...] = ()
     interim: bool = False
     content: ContentEntry | None = None
+    repair: str | None = None
 
     @property
     def seq(self) -> int:
@@ -64,19 +66,36 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.role in INSTRUCTIONS
 
 
-def make_row(ref: SourceRef, payload: bytes, estimator: Estimator, content: ContentEntry | None = None) -> Row:
+def make_row(
+    ref: SourceRef,
+    payload: bytes,
+    estimator: Estimator,
+    content: ContentEntry | None = None,
+    repair: str | None = None,
+    *,
+    spoken: bool = False,
+) -> Row:
     """The row of a message. One that is kept as content costs what its entry says, else a quarter of its bytes.
+
+    What is no chat message, such as plain text, is something that a user wrote where it is ``spoken``.
+
+    A repair counts for a plain message of an assistant only; one can also be in the message, as ``context_content``.
 
     A result is interim when the message says ``"interim": true``, or has a ``status`` that is not final, such as
     ``in_progress`` or ``pending``.
     """
     if content is not None:
         tokens = content.tokens if content.tokens is not None else (content.size + 3) // 4
-        return Row(ref, payload, tokens, content=content)
+        return Row(ref, payload, tokens, user=spoken, content=content)
     facts = chat_facts(payload)
-    user = facts.role == "user" and not facts.results
+    user = spoken if facts == NO_CHAT else facts.role == "user" and not facts.results
     interim = bool(facts.results) and _is_interim(payload)
-    return Row(ref, payload, estimator(payload), facts.role, user, facts.calls, facts.results, interim)
+    if facts.role != "assistant" or facts.calls or facts.results:
+        repair = None
+    elif repair is None and b'"context_content"' in payload:
+        stored = orjson.loads(payload).get("context_content")
+        repair = stored if isinstance(stored, str) else None
+    return Row(ref, payload, estimator(payload), facts.role, user, facts.calls, facts.results, interim, repair=repair)
 
 
 def _is_interim(payload: bytes) -> bool:

@@ -83,6 +83,8 @@ class Request(msgspec.Struct, frozen=True):
         window: tokens of the model's window, ``None`` unknown. reserved: tokens to keep for what is no input.
         context: inputs that come first and are never compacted.
         images: whether the model reads images, ``None`` unknown. provider: its provider's name.
+        keep_last: messages that stay as they are, at least, in the place of the tail's share of the window.
+        summary_tokens: how long a summary may become, at most; ``None`` leaves it to the window.
     """
 
     window: int | None = None
@@ -90,6 +92,8 @@ class Request(msgspec.Struct, frozen=True):
     context: tuple[PreparedInput, ...] = ()
     images: bool | None = None
     provider: str | None = None
+    keep_last: int | None = None
+    summary_tokens: int | None = None
 
 
 class CompactionView:
@@ -227,9 +231,11 @@ class CompactionView:
     @property
     def summary_tokens(self) -> int:
         """How long a summary of everything may become."""
+        most = self.request.summary_tokens
         if self.window is None:
-            return _SUMMARY_TOKENS
-        return max(_LEAST_SUMMARY, min(2 * _SUMMARY_TOKENS, self.window // 12))
+            return most or _SUMMARY_TOKENS
+        found = max(_LEAST_SUMMARY, min(2 * _SUMMARY_TOKENS, self.window // 12))
+        return found if most is None else min(found, most)
 
     @property
     def chunk_tokens(self) -> int:

@@ -73,7 +73,8 @@ class Piece:
 
 def paragraph(row: Row) -> str:
     """A row as a summarizer reads it."""
-    return f"{row.role or 'message'}: {row.text}"
+    role = row.role or ("user" if row.user else "message")
+    return f"{role}: {row.text if row.repair is None else row.repair}"
 
 
 def pieces_of(rows: Sequence[Row], limit: int) -> Iterator[Piece]:

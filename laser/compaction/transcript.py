@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from laser.model.messages import ContextMessage
 from laser.model.topics import AgentTopic, TopicInfo
 from laser.model.transcript import SourceRef
 
-__all__ = ["History", "Transcript"]
+__all__ = ["History", "Transcript", "place_of"]
 
 _FOLD: Final = "laser.compaction"
 _CHUNK: Final = 128
@@ -55,11 +55,18 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Transcript(TailFold):
-    """A session's rows, kept in this process and brought up to date at each look."""
+    """A session's rows, kept in this process and brought up to date at each look.
 
-    def __init__(self, laser: Connection, conversation: str, estimator: Estimator) -> None:
+    Args:
+        repairs: texts in the place of an assistant's, by ``place_of`` of the message, for summaries.
+    """
+
+    def __init__(
+        self, laser: Connection, conversation: str, estimator: Estimator, repairs: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(laser, conversation, AgentTopic.Sessions, _FOLD, chunk=_CHUNK)
         self._estimator = estimator
+        self._repairs = repairs or {}
         self.begin()
 
     def begin(self) -> None:
@@ -80,7 +87,15 @@ class Transcript(TailFold):
                 self._era += 1
             self._partition = message.partition
             ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
-            row = make_row(ref, message.payload, self._estimator, message.content)
+            repair = self._repairs.get(place_of(message)) if self._repairs else None
+            row = make_row(
+                ref,
+                message.payload,
+                self._estimator,
+                message.content,
+                repair,
+                spoken=message.provenance.agent is None,
+            )
             self._rows.append(row)
             self._inputs.append(shown(row, "tail"))
             self._units.take(row)
@@ -108,8 +123,18 @@ class Transcript(TailFold):
             self._history = None
 
     @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Partition and offset of each row now."""
+        return tuple(self._places)
+
+    @property
     def history(self) -> History:
         """The rows now."""
         if self._history is None:
             self._history = History(tuple(self._rows), self._units.units(), tuple(self._inputs), self._floor)
         return self._history
+
+
+def place_of(message: ContextMessage) -> str:
+    """A message's place as a key."""
+    return f"{message.topic}:{message.partition}:{message.offset}"

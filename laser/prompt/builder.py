@@ -134,7 +134,7 @@ class PromptBuilder:
             notes = await read_notes(turn.laser, turn.scope)
         turn = msgspec.structs.replace(turn, notes=notes)
         found = await gather_fragments(self._providers, turn)
-        if model is not None and notes.summary is not None and notes.summary.native and _others_have_history(found):
+        if model is not None and notes.native is not None and _others_have_history(found):
             # Opaque state replaces all that came before it, so it must not meet messages of somebody else.
             turn = msgspec.structs.replace(turn, model=None)
             found = await gather_fragments(self._providers, turn)

@@ -1,4 +1,4 @@
-"""Notes: what a session keeps for its prompts, on the log: briefing, repairs, the conversation summary."""
+"""Notes: what a session keeps for its prompts, on the log: briefing, repairs, opaque state of a provider."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import orjson
 
+from laser.compaction.transcript import place_of
 from laser.context.checkpoints import take_checkpoint
 from laser.context.connection import Connection
 from laser.context.own_topics import in_own_topic
@@ -21,9 +22,8 @@ from laser.models.selection import ModelSelection
 
 __all__ = [
     "NOTES_TOPIC",
-    "NativeState",
+    "NativeNote",
     "Notes",
-    "SummaryNote",
     "append_record",
     "read_notes",
     "repair_message",
@@ -38,46 +38,30 @@ _VERSION: Final = 1
 _MAX_READERS: Final = 1_024
 
 
-class NativeState(msgspec.Struct, frozen=True):
-    """Opaque state of a provider.
+class NativeNote(msgspec.Struct, frozen=True):
+    """Opaque state of a provider that stands for the beginning of a conversation.
 
     Attributes:
         model: that made it. items: the JSON of a list.
+        topic, partition, offset: the last message that it stands for. messages: how many it stands for.
+        runs: how many such states came before it, itself included.
     """
 
     model: ModelSelection
     items: str
-
-
-class SummaryNote(msgspec.Struct, frozen=True):
-    """A summary that stands for the beginning of a conversation.
-
-    Attributes:
-        text: the summary. topic, partition, offset: the last message that it covers.
-        messages: how many it covers. runs: how many summaries came before it, itself included.
-        native: opaque items of a provider that replace those messages, as the JSON of a list, with the selection that
-            they are for; ``None`` for a text summary.
-    """
-
-    text: str
     topic: str
     partition: int
     offset: int
     messages: int
     runs: int
-    native: NativeState | None = None
 
     def is_for(self, model: ModelSelection) -> bool:
-        """Whether its opaque state can be replayed: by the same provider, protocol and model only."""
-        return self.native is not None and self.native.model == model
+        """Whether it can be replayed: by the same provider, protocol and model only."""
+        return self.model == model
 
-    def native_items(self) -> list[bytes]:
+    def opaque_items(self) -> list[bytes]:
         """The opaque items, JSON each."""
-        return (
-            []
-            if self.native is None
-            else [bytes(item) for item in msgspec.json.decode(self.native.items, type=list[msgspec.Raw])]
-        )
+        return [bytes(item) for item in msgspec.json.decode(self.items, type=list[msgspec.Raw])]
 
     def covers(self, message: ContextMessage) -> bool:
         """Whether it stands for a message."""
@@ -89,14 +73,14 @@ class Notes(msgspec.Struct, frozen=True):
     """The notes of a session as of some moment.
 
     Attributes:
-        briefing: known fields. next_step: as agreed. summary: the newest; ``None`` before the first.
+        briefing: known fields. next_step: as agreed. native: the newest; ``None`` before the first.
         repairs: texts that replace an assistant's in prompts, by ``topic:partition:offset``.
     """
 
     briefing: Mapping[str, str] = {}
     next_step: str | None = None
     repairs: Mapping[str, str] = {}
-    summary: SummaryNote | None = None
+    native: NativeNote | None = None
 
 
 async def read_notes(laser: Connection, scope: ConversationScope) -> Notes:
@@ -129,11 +113,6 @@ async def repair_message(laser: Connection, message: ContextMessage, text: str |
     conversation = message.provenance.conversation_id or ""
     scope = ConversationScope(laser, conversation)
     await write_note(laser, scope, {"kind": "repair", "place": place_of(message), "text": text})
-
-
-def place_of(message: ContextMessage) -> str:
-    """A message's place as a key."""
-    return f"{message.topic}:{message.partition}:{message.offset}"
 
 
 async def append_record(laser: Connection, scope: ConversationScope, topic: str, payload: bytes) -> None:
@@ -196,15 +175,15 @@ def fold_note(notes: Notes, message: ContextMessage) -> Notes:
         return msgspec.structs.replace(notes, next_step=text if isinstance(text, str) else None)
     if kind == "repair" and isinstance(value.get("place"), str):
         return msgspec.structs.replace(notes, repairs=_with(notes.repairs, value["place"], text))
-    if kind == "summary":
+    if kind == "native":
         try:
-            found = msgspec.convert(value.get("summary"), SummaryNote)
+            found = msgspec.convert(value.get("native"), NativeNote)
         except msgspec.ValidationError:
             return notes
-        # Of two summaries made at once the one that covers more stands; an older one never takes its place back.
-        old = notes.summary
+        # Of two made at once the one that stands for more counts; an older one never takes its place back.
+        old = notes.native
         if old is None or (found.topic, found.partition) != (old.topic, old.partition) or found.offset > old.offset:
-            return msgspec.structs.replace(notes, summary=found)
+            return msgspec.structs.replace(notes, native=found)
     return notes
 
 

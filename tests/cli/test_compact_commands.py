@@ -112,3 +112,12 @@ def test_what_is_refused(shell: Shell) -> None:
     # Nothing came of what failed.
     assert shell.json("lcm", "list", "@long")["folds"] == []
     assert shell.json("compact", "@long")["status"] == "compacted"
+
+
+def test_messages_that_stay(shell: Shell) -> None:
+    shown = shell.json("compact", "@long", "--keep-last", "30")
+    # Turns have four messages, and the newest one stands alone.
+    assert (shown["rows"], shown["covered"]) == (161, 128)
+    refused = shell.run("compact", "@long", "--keep-last", "-1")
+    assert refused.exit_code == 1
+    assert "keep_last" in refused.output

@@ -81,6 +81,23 @@ def test_a_plan_never_splits_a_pair(history: list[dict[str, Any]], tail: int) ->
         assert plan.tail == tuple(row for place, row in enumerate(rows) if place not in gone and not row.pinned)
 
 
+def test_as_many_messages_stay_as_were_asked_for() -> None:
+    turn = (user("a"), call("1"), result("1", "x"), assistant("b"))
+    rows = rows_of(*turn, *turn, *turn, user("c"))
+    history = History(rows, units_of(rows), ())
+
+    def left(keep_last: int) -> int:
+        plan = plan_eviction(history, bytes(len(rows)), 0, (), keep_last)
+        assert plan.boundary == len(rows) - len(plan.tail)
+        return len(plan.tail)
+
+    assert [left(count) for count in (0, 1, 2, 5, 6, 9, 10, 100)] == [1, 1, 5, 5, 9, 9, 13, 13]
+    # Whatever they cost.
+    assert len(plan_eviction(history, bytes(len(rows)), 10_000, (), 1).tail) == 1
+    # What another summary stands for is not in the tail.
+    assert plan_eviction(history, bytes(len(rows)), 0, {1}, 100).boundary == 8
+
+
 def test_the_largest_results_are_left_out_first_and_the_newest_last() -> None:
     rows = rows_of(
         user("a"),

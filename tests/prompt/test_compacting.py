@@ -53,21 +53,24 @@ async def test_the_summary_takes_the_place_of_old_messages(laser: ls.Laser, scop
     await talk(scope, 40)
     assert await compactor.compact(scope) is None  # not above compact_after
     await talk(scope, 1, 40)
-    assert await compactor.compact(scope) == lp.Compacted(21, 1, "summary")
+    assert await compactor.compact(scope) == lp.Compacted(20, 1, "summary", "rolling")
     prompt = await made.build(scope)
-    assert len(prompt.messages) == 21
+    assert len(prompt.messages) == 22
     first = values(prompt)[0]
     assert first["role"] == "user"
-    assert first["content"].startswith("<conversation_summary>\nAbout ORD-0 ORD-10")
-    assert contents(prompt)[1:] == [json.loads(one.payload)["content"] for one in await scope.fetch(n=20)]
+    assert first["content"].startswith(
+        "<conversation_summary>\n[laser: summary of the conversation so far, 20 messages"
+    )
+    assert "\nAbout ORD-0 ORD-10" in first["content"]
+    assert contents(prompt)[1:] == [json.loads(one.payload)["content"] for one in await scope.fetch(n=21)]
     report = prompt.trace.history
-    assert (report.messages, report.summarised, report.shown) == (41, 21, 20)
+    assert (report.messages, report.summarised, report.shown) == (41, 20, 21)
     assert [one.category for one in prompt.sections if one.place == "history"][:2] == ["compaction", "history"]
     assert next(one.priority for one in prompt.sections if one.category == "compaction") == 59
     # Nothing left the log, and until the next compaction the boundary stays.
     assert len(await scope.fetch(n=1_000)) == 41
     await talk(scope, 5, 41)
-    assert (await made.build(scope)).messages[:21] == prompt.messages
+    assert (await made.build(scope)).messages[:22] == prompt.messages
     assert await compactor.compact(scope) is None
 
 
@@ -82,6 +85,7 @@ async def test_a_later_summary_folds_the_earlier_one_in(laser: ls.Laser, scope: 
     # Each message is given to one summary only, and none is missing.
     shown = [word for request in scribe.requests for word in request.text.split() if word.startswith("ORD-")]
     assert len(shown) == len(set(shown))
+    assert all(request.instructions == lp.CompactionSettings().instructions for request in scribe.requests)
     prompt = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
     everything = prompt.text
     assert all(f"ORD-{number}" in everything for number in range(0, 246, 2))
@@ -111,7 +115,9 @@ async def test_what_fails_changes_nothing(laser: ls.Laser, scope: ls.ContextScop
     scribe = Scribe(answer)
     async with lp.SessionCompactor(laser, scribe) as compactor:
         compactor.turn_committed(scope)
-    assert len(scribe.requests) == 1
+    # A summary that is too long is asked for once more, shorter.
+    too_long = isinstance(answer, Summary) and len(answer.text) > 1_000
+    assert [request.max_tokens for request in scribe.requests] == ([800, 400] if too_long else [800])
     assert (await made.build(scope)).messages == before.messages
     assert await lp.SessionCompactor(laser, Scribe()).compact(scope) is not None
 
@@ -137,7 +143,7 @@ async def test_off_the_critical_path(laser: ls.Laser, scope: ls.ContextScope) ->
         await talk(scope, 2, 50)
         assert len((await made.build(scope)).messages) == 52
         release.set()
-    assert done == [lp.Compacted(30, 1, "summary")]
+    assert done == [lp.Compacted(30, 1, "summary", "rolling")]
     assert len((await made.build(scope)).messages) == 23
     with pytest.raises(ls.ClosedError):
         compactor.turn_committed(scope)
@@ -199,7 +205,7 @@ async def test_pairs_and_open_calls_stay_whole(laser: ls.Laser, scope: ls.Contex
         assert await lp.SessionCompactor(laser, Scribe(), settings).compact(fresh) is not None
         prompt = await lp.PromptBuilder(laser, [lp.History()]).build(fresh)
         assert_pairs_whole(prompt.messages)
-        assert keep_last + 1 <= len(prompt.messages) <= keep_last + 3
+        assert keep_last + 1 <= len(prompt.messages) <= keep_last + 4
     # A call whose tool is still at work is never summarised away.
     running = laser.context(ls.new_conversation_id())
     left = [*messages, user("and now?"), calls("slow", "fast"), *(result("fast"),) * 1]
@@ -211,34 +217,23 @@ async def test_pairs_and_open_calls_stay_whole(laser: ls.Laser, scope: ls.Contex
 
 
 async def test_summaries_at_once(laser: ls.Laser, scope: ls.ContextScope) -> None:
-    """Two processes compact one session: the one that covers more stands, and nothing is shown twice or lost."""
+    """Two processes compact one session: the first one counts, and nothing is shown twice or lost."""
     await talk(scope, 50)
     async with anyio.create_task_group() as tasks:
         for keep_last in (10, 20):
             settings = lp.CompactionSettings(keep_last=keep_last)
             tasks.start_soon(lp.SessionCompactor(laser, Scribe(), settings).compact, scope)
     prompt = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
-    assert len(prompt.messages) == 11
+    assert len(prompt.messages) in (11, 21)
+    assert [step.kind for step in await laser.compaction(scope.conversation).steps()].count("saved") == 1
     assert all(prompt.text.count(f"ORD-{number}") >= 1 for number in range(0, 50, 2))
-
-
-async def test_a_slower_summary_of_less_does_not_take_the_place(laser: ls.Laser, scope: ls.ContextScope) -> None:
-    await talk(scope, 50)
-    await lp.SessionCompactor(laser, Scribe(), lp.CompactionSettings(keep_last=10)).compact(scope)
-    (note,) = await scope.fetch(topics=[lp.NOTES_TOPIC])
-    value = json.loads(note.payload)
-    value["summary"] |= {"offset": value["summary"]["offset"] - 15, "text": "of less"}
-    await scope.append(lp.NOTES_TOPIC, json.dumps(value))
-    prompt = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
-    assert len(prompt.messages) == 11
-    assert "of less" not in prompt.text
 
 
 async def test_a_long_history_takes_several_requests(laser: ls.Laser, scope: ls.ContextScope) -> None:
     messages = [user(f"ORD-{number} " + "words " * 600) for number in range(100)]
     await scope.append_many(SESSIONS, [json.dumps(message) for message in messages])
     scribe = Scribe()
-    assert await lp.SessionCompactor(laser, scribe).compact(scope) == lp.Compacted(80, 1, "summary")
+    assert await lp.SessionCompactor(laser, scribe).compact(scope) == lp.Compacted(80, 1, "summary", "rolling")
     assert len(scribe.requests) == 3
     assert [request.previous is None for request in scribe.requests] == [True, False, False]
     text = (await lp.PromptBuilder(laser, [lp.History()]).build(scope)).text
@@ -329,11 +324,49 @@ async def test_native_answers_that_are_none(laser: ls.Laser, scope: ls.ContextSc
 
 
 async def test_the_budget_is_the_backstop(laser: ls.Laser, scope: ls.ContextScope) -> None:
-    await talk(scope, 50)
+    messages = [user(f"question {number} " + "word " * 40) for number in range(50)]
+    await scope.append_many(SESSIONS, [json.dumps(message) for message in messages])
     await lp.SessionCompactor(laser, Scribe(Summary("s" * 3_000))).compact(scope)
     profile = lp.PromptProfile(lp.PromptBudget(700, 0))
     prompt = await lp.PromptBuilder(laser, [lp.History(650)], profile=profile).build(scope)
     assert prompt.trace.evicted[0].category == "compaction"
+
+
+async def test_a_summary_that_wins_nothing_is_not_made_again_at_once(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    scribe = Scribe(Summary("s" * 3_000))
+    compactor = lp.SessionCompactor(laser, scribe)
+    await talk(scope, 50)
+    with pytest.raises(ls.CompactionError):
+        await compactor.compact(scope)
+    for start in range(50, 68, 2):
+        await talk(scope, 2, start)
+        assert await compactor.compact(scope) is None
+    assert len(scribe.requests) == 1
+    scribe.answer = None
+    await talk(scope, 4, 68)
+    assert await compactor.compact(scope) is not None
+
+
+async def test_plain_texts_are_turns_too(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    for number in range(30):
+        await scope.append(SESSIONS, f"where is ORD-{number}?")
+        await scope.append(SESSIONS, f"on its way, {number}", agent="bot")
+    scribe = Scribe()
+    assert await lp.SessionCompactor(laser, scribe).compact(scope) == lp.Compacted(40, 1, "summary", "rolling")
+    assert "user: where is ORD-0?" in scribe.requests[0].text
+    prompt = await lp.PromptBuilder(laser, [lp.History()], agent="bot").build(scope)
+    assert contents(prompt)[1:3] == ["where is ORD-20?", "on its way, 20"]
+    assert all(f"ORD-{number}" in prompt.text for number in range(30))
+
+
+async def test_stored_repairs_are_summarised(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    await talk(scope, 2)
+    await scope.append(SESSIONS, json.dumps(assistant("<tool>junk</tool>") | {"context_content": "It was looked up."}))
+    await talk(scope, 50, 2)
+    scribe = Scribe()
+    await lp.SessionCompactor(laser, scribe).compact(scope)
+    assert "It was looked up." in scribe.requests[0].text
+    assert "junk" not in scribe.requests[0].text
 
 
 def test_refused_settings() -> None:

@@ -48,7 +48,7 @@ async def test_a_turn_on_every_engine(engine_url: str, stream_name: str) -> None
         settings = lp.CompactionSettings(compact_after=20, keep_last=10)
         assert await lp.SessionCompactor(laser, Scribe(), settings).compact(session.scope()) is not None
         second = await build(laser)
-        assert contents(second)[0] == "<conversation_summary>\n20 questions\n</conversation_summary>"
+        assert contents(second)[0].startswith("<conversation_summary>\n[laser: summary of the conversation so far")
         assert len(second.messages) == 13
         if engine_url != "memory:":
             async with ls.Laser.connect(engine_url, stream=stream_name) as another:

@@ -60,7 +60,7 @@ class Lcm:
         if force:
             tail_tokens = min(tail_tokens, before * self.limits.tail_percent // 100)
         tree = _tree(view)
-        plan = plan_eviction(view.history, _covered(view, tree), tail_tokens)
+        plan = plan_eviction(view.history, _covered(view, tree), tail_tokens, (), view.request.keep_last)
         if plan.evicted and view.trigger is not None and view.fixed_tokens >= view.trigger and not force:
             raise CompactionError(
                 f"what cannot be made smaller takes {view.fixed_tokens} tokens, and the request is compacted from "

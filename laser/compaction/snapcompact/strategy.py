@@ -141,7 +141,7 @@ class Snapcompact:
             for number, unit in enumerate(history.units)
             if in_folds and not in_folds.isdisjoint(range(unit.start, unit.stop))
         }
-        plan = plan_eviction(history, seen.covered, tail_tokens, folded)
+        plan = plan_eviction(history, seen.covered, tail_tokens, folded, view.request.keep_last)
         stubs = plan_stubs(plan.tail, seen.archive.stubs, room, view.estimator)
         if not plan.evicted and stubs == seen.archive.stubs:
             return False

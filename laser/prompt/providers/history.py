@@ -1,4 +1,4 @@
-"""The history's provider: the stored conversation under its own budget, behind the conversation summary."""
+"""The history's provider: the stored conversation under its own budget, behind what stands for older messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
-import orjson
 
+from laser.compaction.registry import StrategyRegistry
+from laser.compaction.transcript import place_of
 from laser.context.assembly import assemble
 from laser.context.checkpoints import take_checkpoint
 from laser.context.policies import LastN, check_budget
@@ -20,20 +21,17 @@ from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
 from laser.model.messages import Messages
 from laser.model.topics import AgentTopic
-from laser.prompt.fencing import fence
 from laser.prompt.fragments import Fragment
 from laser.prompt.history.folding import HistoryFold, HistorySettings, units_of
 from laser.prompt.history.items import INSTRUCTIONS, Item, item_of_message, item_of_payload
-from laser.prompt.notes import SummaryNote, place_of
 from laser.prompt.provider import BaseProvider, Provided, TurnContext
 from laser.prompt.reports import HistoryFragments, HistoryReport
+from laser.prompt.summaries import NO_STAND_IN, StandIn, read_stand_in, stand_in_fragments
 
 __all__ = ["History"]
 
 _LOWEST: Final = 60
 _HIGHEST: Final = 79
-_SUMMARY: Final = 59
-_NATIVE_UNIT: Final = -1
 _LEDGER: Final = 79
 _MAX_FOLDS: Final = 256
 # Messages that are counted before others get their turn: a vocabulary takes a tenth of a millisecond for each.
@@ -51,6 +49,8 @@ class History(BaseProvider):
     and the newest message stay. Exact values of what left (ids, codes, dates, amounts) stay in one message before the
     rest.
 
+    Older messages that the session's compaction stands for, whoever compacted it, are shown as its summaries.
+
     Args:
         tokens: the history's own budget; ``None`` takes three fifths of the prompt's.
         low_water: share of it to trim down to, above 0 and below 1.
@@ -59,6 +59,7 @@ class History(BaseProvider):
         tool_output_compression: results equal to the byte become a back-reference to the first, which stays whole.
         topics: names; ``None`` reads ``agent.sessions``.
         assistant: the agent whose plain texts (no JSON messages) are the assistant's; ``None`` takes the turn's agent.
+        registry: the strategies, where a session may have one of your own.
 
     Raises:
         InvalidError, BudgetError: a bad argument.
@@ -79,6 +80,7 @@ class History(BaseProvider):
         tool_output_compression: bool = False,
         topics: Sequence[str] | None = None,
         assistant: str | None = None,
+        registry: StrategyRegistry | None = None,
     ) -> None:
         if tokens is not None and check_budget(tokens, "tokens") == 0:
             raise BudgetError("tokens: a history of 0 tokens holds nothing; leave the provider out", argument="tokens")
@@ -91,6 +93,7 @@ class History(BaseProvider):
         self._compress = tool_output_compression
         self._topics = [AgentTopic.Sessions] if topics is None else check_topics(topics)
         self._assistant = assistant
+        self._registry = registry or StrategyRegistry()
         self._key = f"prompt.history.{next(_NUMBERS)}"
 
     def applies(self, turn: TurnContext) -> bool:
@@ -107,7 +110,7 @@ class History(BaseProvider):
                 fold.push(item_of_payload(payload, turn.tokens))
                 if count % _CHUNK == _CHUNK - 1:
                     await anyio.lowlevel.checkpoint()
-            return _fragments(fold, None, 0, 0, turn)
+            return _fragments(fold, NO_STAND_IN, 0, 0, turn)
         assert turn.laser is not None
         assert turn.scope is not None
         folds: OrderedDict[str, _Following] = turn.laser.share(self._key, OrderedDict)
@@ -118,7 +121,8 @@ class History(BaseProvider):
         folds.move_to_end(turn.scope.conversation)
         while len(folds) > _MAX_FOLDS:
             folds.popitem(last=False)
-        return await following.read(turn, self._topics, self._assistant or turn.agent)
+        stand_in = await read_stand_in(turn, self._registry) if AgentTopic.Sessions in self._topics else NO_STAND_IN
+        return await following.read(turn, self._topics, self._assistant or turn.agent, stand_in)
 
     def _settings(self, turn: TurnContext) -> HistorySettings:
         tokens = self._tokens
@@ -137,20 +141,21 @@ class _Following:
         self._lock = anyio.Lock()
         self._fold: HistoryFold | None = None
         self._repairs: Mapping[str, str] = {}
-        self._summary: SummaryNote | None = None
+        self._stand_in = NO_STAND_IN
         self._covered = 0
         self._at: Checkpoint | None = None
         self._last: dict[tuple[str, int], int] = {}
         self._summarised = 0
         self._skipped = 0
 
-    async def read(self, turn: TurnContext, topics: list[str], assistant: str | None) -> HistoryFragments:
+    async def read(
+        self, turn: TurnContext, topics: list[str], assistant: str | None, stand_in: StandIn
+    ) -> HistoryFragments:
         assert turn.laser is not None
         assert turn.scope is not None
         log, stream = turn.laser.open_log(), turn.laser.stream
-        summary = effective_summary(turn)
         async with self._lock:
-            if turn.notes.repairs != self._repairs or summary != self._summary:
+            if turn.notes.repairs != self._repairs or stand_in != self._stand_in:
                 self._fold = None
             end = await take_checkpoint(log, stream, topics)
             fold, start = self._fold, self._at
@@ -171,9 +176,9 @@ class _Following:
                 fold = HistoryFold(self.turn_settings[0], turn.tokens)
                 self._last, self._summarised, self._skipped, self._covered = {}, 0, 0, 0
                 messages = await assemble(log, stream, turn.scope.conversation, _EVERYTHING, topics=topics)
-            await self._push(fold, messages, turn, assistant, summary)
-            self._fold, self._at, self._repairs, self._summary = fold, end, turn.notes.repairs, summary
-            return _fragments(fold, summary, self._summarised, self._skipped, turn, self._covered)
+            await self._push(fold, messages, turn, assistant, stand_in)
+            self._fold, self._at, self._repairs, self._stand_in = fold, end, turn.notes.repairs, stand_in
+            return _fragments(fold, stand_in, self._summarised, self._skipped, turn, self._covered)
 
     async def _push(
         self,
@@ -181,7 +186,7 @@ class _Following:
         messages: Messages,
         turn: TurnContext,
         assistant: str | None,
-        summary: SummaryNote | None,
+        stand_in: StandIn,
     ) -> None:
         repairs = turn.notes.repairs
         self._skipped += len(messages.skipped)
@@ -190,29 +195,31 @@ class _Following:
             if message.offset <= self._last.get(place, -1):
                 continue
             self._last[place] = message.offset
-            if summary is not None and summary.covers(message):
+            if stand_in.covers(message):
                 self._summarised += 1
-                if summary.native is not None:
+                if stand_in.native is not None:
                     self._covered += turn.tokens.count(message.text)
                 continue
-            repair = repairs.get(place_of(message)) if repairs else None
-            fold.push(item_of_message(message, assistant, turn.tokens, repair))
+            stub = stand_in.stub(message)
+            if stub is not None:
+                fold.push(item_of_payload(stub, turn.tokens))
+            else:
+                repair = repairs.get(place_of(message)) if repairs else None
+                fold.push(item_of_message(message, assistant, turn.tokens, repair))
             if count % _CHUNK == _CHUNK - 1:
                 await anyio.lowlevel.checkpoint()
 
 
 def _fragments(
     fold: HistoryFold,
-    summary: SummaryNote | None,
+    stand_in: StandIn,
     summarised: int,
     skipped: int,
     turn: TurnContext,
     covered: int = 0,
 ) -> HistoryFragments:
     shown = fold.shown()
-    fragments: list[Fragment] = []
-    if summary is not None:
-        fragments += _summary(summary, turn, covered)
+    fragments = stand_in_fragments(stand_in, turn, covered)
     if fold.ledger.text:
         fragments.append(Fragment("earlier", fold.ledger.text, _LEDGER, place="history", tokens=fold.ledger.cost))
     units = units_of(shown)
@@ -237,27 +244,6 @@ def _fragments(
             )
         )
     return HistoryFragments(fragments, _report(fold, shown, summarised, skipped))
-
-
-def effective_summary(turn: TurnContext) -> SummaryNote | None:
-    """The summary that a turn's prompt has: opaque state only for the provider, protocol and model that made it."""
-    summary = turn.notes.summary
-    if summary is None or summary.native is None:
-        return summary
-    return summary if turn.model is not None and summary.is_for(turn.model) else None
-
-
-def _summary(summary: SummaryNote, turn: TurnContext, covered: int) -> list[Fragment]:
-    if summary.native is not None:
-        # The budget counts what the state stands for too: a provider may read it all again.
-        items = [item.decode() for item in summary.native_items()]
-        return [
-            Fragment("compaction", item, _SUMMARY, place="history", unit=_NATIVE_UNIT, flat=0 if place else covered)
-            for place, item in enumerate(items)
-        ]
-    text = fence("conversation_summary", summary.text, on=turn.profile.fencing)
-    message = orjson.dumps({"role": "user", "content": text}).decode()
-    return [Fragment("compaction", message, _SUMMARY, place="history")]
 
 
 def _report(fold: HistoryFold, shown: Sequence[Item], summarised: int, skipped: int) -> HistoryReport:
