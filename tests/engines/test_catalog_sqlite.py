@@ -112,7 +112,7 @@ async def test_a_record_found_again_is_held_once(tmp_path: Path) -> None:
 
 
 async def _until_free(place: Place, data: bytes) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while (await place.counts(data))[0]:
             await anyio.sleep(0.01)
 

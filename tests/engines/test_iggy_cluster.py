@@ -61,7 +61,7 @@ class _Writers:
     async def acknowledged(self, more: int) -> None:
         """Waits until so many more appends were acknowledged."""
         wanted = len(self.done) + more
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             while len(self.done) < wanted:
                 await anyio.sleep(0.005)
 
@@ -114,7 +114,7 @@ async def test_any_node_leads_to_the_others(cluster: IggyCluster, stream_name: s
     primary = await cluster.primary()
     backup = next(node for node in cluster.nodes if node is not primary)
     log = await open_iggy_log(
-        IggyConfig(addresses=(backup.address,), username=cluster.username, password=cluster.password), timeout=30
+        IggyConfig(addresses=(backup.address,), username=cluster.username, password=cluster.password), timeout=90
     )
     try:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))

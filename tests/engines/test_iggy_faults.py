@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -31,6 +31,8 @@ from laser.testing.server import IggyServer, find_server_binary, run_iggy_server
 pytestmark = [pytest.mark.anyio, pytest.mark.iggy]
 
 _KEY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+# What a busy machine may take on top of a deadline. What has no deadline would take for ever.
+_SLACK = 12.0
 _ids = count(1)
 
 
@@ -50,7 +52,7 @@ def server() -> Iterator[IggyServer]:
 
 
 @asynccontextmanager
-async def _open(*addresses: str, timeout: float = 10, connections: int = 4) -> AsyncIterator[IggyLog]:
+async def _open(*addresses: str, timeout: float = 60, connections: int = 4) -> AsyncIterator[IggyLog]:
     config = IggyConfig(addresses=addresses, username="iggy", password="iggy", connections=connections)
     log = await open_iggy_log(config, timeout=timeout)
     try:
@@ -97,7 +99,7 @@ async def test_a_server_that_is_absent_is_told_in_time() -> None:
     with _Took() as took, pytest.raises(DisconnectedError, match=f"127.0.0.1:{port}") as caught:
         async with _open(f"127.0.0.1:{port}", timeout=30):
             pass
-    assert took.seconds < 8
+    assert took.seconds < 8 + _SLACK
     assert caught.value.retryable
     assert caught.value.__cause__ is None or "iggy" not in str(caught.value.__cause__)
 
@@ -106,24 +108,23 @@ async def test_a_short_timeout_bounds_the_opening() -> None:
     with _Took() as took, pytest.raises(DisconnectedError):
         async with _open(f"127.0.0.1:{free_ports(1)[0]}", timeout=0.5):
             pass
-    assert took.seconds < 2
+    assert took.seconds < 0.5 + _SLACK
 
 
 async def test_a_server_that_never_answers_is_told_in_time() -> None:
     async def swallow(stream: anyio.abc.SocketStream) -> None:
         async with stream:
-            with anyio.move_on_after(20):
-                async for _ in stream:
-                    pass
+            async for _ in stream:
+                pass
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     async with anyio.create_task_group() as group:
         group.start_soon(listener.serve, swallow)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         with _Took() as took, pytest.raises(DisconnectedError, match="no answer"):
-            async with _open(f"127.0.0.1:{port}", timeout=3):
+            async with _open(f"127.0.0.1:{port}", timeout=2):
                 pass
-        assert took.seconds < 4
+        assert took.seconds < 2 + _SLACK
         group.cancel_scope.cancel()
     await listener.aclose()
 
@@ -131,8 +132,8 @@ async def test_a_server_that_never_answers_is_told_in_time() -> None:
 async def test_a_wrong_password_is_refused_at_once(server: IggyServer) -> None:
     config = IggyConfig(addresses=(server.address,), username="iggy", password="canary-secret")
     with _Took() as took, pytest.raises(AuthenticationError, match="iggy") as caught:
-        await open_iggy_log(config, timeout=30)
-    assert took.seconds < 3
+        await open_iggy_log(config, timeout=60)
+    assert took.seconds < _SLACK
     assert not caught.value.retryable
     assert "canary" not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
 
@@ -142,7 +143,7 @@ async def test_the_first_address_may_be_dead(server: IggyServer, stream_name: st
         async with _open(f"127.0.0.1:{free_ports(1)[0]}", server.address) as log:
             await log.ensure_topic(stream_name, "events", TopicConfig(1))
             await log.append(stream_name, "events", [_record(b"x")], key=_KEY)
-    assert took.seconds < 5
+    assert took.seconds < 8 + _SLACK
 
 
 # ------------------------------------------------------------------------------------------------ lost answers
@@ -300,25 +301,32 @@ async def test_a_change_whose_answer_is_lost_is_made_once(server: IggyServer, st
 
 
 async def test_a_stall_ends_every_call_within_its_deadline(server: IggyServer, stream_name: str) -> None:
-    async with _proxied(server, stream_name, timeout=0.8) as (proxy, log):
+    timeout = 2.0
+    async with _proxied(server, stream_name, timeout=timeout) as (proxy, log):
         await log.append(stream_name, "events", [_record(b"before")], key=_KEY)
         proxy.stall()
         stalled = _record(b"stalled")
         with _Took() as took, pytest.raises(AppendIndeterminateError) as caught:
             await log.append(stream_name, "events", [stalled], key=_KEY)
-        assert took.seconds < 2
+        assert took.seconds < timeout + _SLACK
         assert caught.value.record_ids == (stalled.id,)
-        for call in (
-            log.topic(stream_name, "events"),
-            log.topics(stream_name),
-            log.window(stream_name, "events", WindowQuery(Match(_KEY))),
-            log.read(stream_name, "events", 0, start=0, limit=1),
-            log.describe(),
-            log.purge(stream_name, "events"),
-        ):
-            with _Took() as took, pytest.raises((DeadlineError, DisconnectedError)):
+
+        async def ends(call: Awaitable[object]) -> None:
+            with pytest.raises((DeadlineError, DisconnectedError)):
                 await call
-            assert took.seconds < 2
+
+        with _Took() as took:
+            async with anyio.create_task_group() as group:
+                for call in (
+                    log.topic(stream_name, "events"),
+                    log.topics(stream_name),
+                    log.window(stream_name, "events", WindowQuery(Match(_KEY))),
+                    log.read(stream_name, "events", 0, start=0, limit=1),
+                    log.describe(),
+                    log.purge(stream_name, "events"),
+                ):
+                    group.start_soon(ends, call)
+        assert took.seconds < timeout + _SLACK
         proxy.resume()
         done = await log.append(stream_name, "events", [stalled], key=_KEY, find_first=True)
         page = await log.read(stream_name, "events", done.partition, start=0, limit=10)
@@ -326,18 +334,18 @@ async def test_a_stall_ends_every_call_within_its_deadline(server: IggyServer, s
 
 
 async def test_a_stall_of_one_connection_moves_the_call_to_another(server: IggyServer, stream_name: str) -> None:
-    async with TcpProxy("127.0.0.1", server.port) as proxy, _open(proxy.address, server.address, timeout=8) as log:
+    async with TcpProxy("127.0.0.1", server.port) as proxy, _open(proxy.address, server.address, timeout=30) as log:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))
         proxy.stall()
         with _Took() as took:
             await log.append(stream_name, "events", [_record(b"x")], key=_KEY)
-        assert took.seconds < 8
+        assert took.seconds < 8 + _SLACK
         assert await _held(log, stream_name) == [b"x"]
         proxy.resume()
 
 
 async def test_a_slow_network_is_no_error(server: IggyServer, stream_name: str) -> None:
-    async with _proxied(server, stream_name, timeout=20) as (proxy, log):
+    async with _proxied(server, stream_name, timeout=60) as (proxy, log):
         proxy.delay = 0.05
         records = [_record(b"%d" % number) for number in range(3)]
         for record in records:
@@ -346,7 +354,7 @@ async def test_a_slow_network_is_no_error(server: IggyServer, stream_name: str) 
 
 
 async def test_many_tasks_lose_nothing_while_connections_are_cut(server: IggyServer, stream_name: str) -> None:
-    async with _proxied(server, stream_name, timeout=20) as (proxy, log):
+    async with _proxied(server, stream_name, timeout=60) as (proxy, log):
         done: list[tuple[int, int, bytes]] = []
 
         async def write(task: int) -> None:
@@ -395,7 +403,7 @@ async def test_a_server_that_is_killed_and_comes_back_is_used_again(server: Iggy
 
 
 async def test_a_call_waits_for_a_server_that_is_starting(server: IggyServer, stream_name: str) -> None:
-    async with _open(server.address, timeout=20) as log:
+    async with _open(server.address, timeout=60) as log:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))
         # A server that is killed while it makes the files of a partition does not start again (0.9.0-edge.5).
         await log.append(stream_name, "events", [_record(b"before")], key=_KEY)
@@ -412,33 +420,33 @@ async def _later(server: IggyServer) -> None:
 
 
 async def test_a_server_that_stays_away_is_told_within_the_deadline(server: IggyServer, stream_name: str) -> None:
-    async with _open(server.address, timeout=1.5) as log:
+    async with _open(server.address, timeout=2) as log:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))
         await server.stop()
         try:
             with _Took() as took, pytest.raises(TransportError) as caught:
                 await log.append(stream_name, "events", [_record(b"x")], key=_KEY)
-            assert took.seconds < 3
+            assert took.seconds < 2 + _SLACK
             assert isinstance(caught.value, DisconnectedError | AppendIndeterminateError)
             with _Took() as took, pytest.raises(DisconnectedError, match="check that it runs"):
                 await log.append(stream_name, "events", [_record(b"x")], key=_KEY)
             with pytest.raises(DisconnectedError):
                 await log.topic(stream_name, "events")
-            assert took.seconds < 3
+            assert took.seconds < 2 + _SLACK
         finally:
             await server.start()
         assert await log.topic(stream_name, "events") is not None
 
 
 async def test_a_frozen_server_is_told_within_the_deadline_and_heals(server: IggyServer, stream_name: str) -> None:
-    async with _open(server.address, timeout=1.5) as log:
+    async with _open(server.address, timeout=2) as log:
         await log.ensure_topic(stream_name, "events", TopicConfig(1))
         record = _record(b"frozen")
         server.process.pause()
         try:
             with _Took() as took, pytest.raises(AppendIndeterminateError):
                 await log.append(stream_name, "events", [record], key=_KEY)
-            assert took.seconds < 3
+            assert took.seconds < 2 + _SLACK
         finally:
             server.process.resume()
         await log.append(stream_name, "events", [record], key=_KEY, find_first=True)

@@ -27,9 +27,9 @@ def _sleeper(tmp_path: Path, code: str) -> ServerProcess:
 
 
 def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not true():
-        assert time.monotonic() < deadline, "it did not come true in 10 s"
+        assert time.monotonic() < deadline, "it did not come true in 60 s"
         time.sleep(0.01)
 
 
@@ -38,17 +38,19 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return (
-        not Path(f"/proc/{pid}/stat").exists()
-        or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    )
+    if not Path("/proc/self/stat").exists():
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False  # it went between the two looks
 
 
 def test_readiness_is_read_from_the_log_of_this_run(tmp_path: Path) -> None:
     process = _sleeper(tmp_path, "import time; print('\\x1b[32mready\\x1b[0m at 17'); time.sleep(60)")
     for _ in range(2):
         process.start()
-        assert process.wait_for(r"ready at (\d+)", timeout=10).group(1) == "17"
+        assert process.wait_for(r"ready at (\d+)", timeout=60).group(1) == "17"
         with pytest.raises(RuntimeError, match="running already"):
             process.start()
         process.stop()
@@ -61,7 +63,7 @@ def test_a_process_that_ends_or_never_gets_ready_is_told_with_its_last_words(tmp
     process = _sleeper(tmp_path, "print('no port left'); raise SystemExit(3)")
     process.start()
     with pytest.raises(RuntimeError, match=r"(?s)ended before it was ready.*no port left"):
-        process.wait_for("ready", timeout=10)
+        process.wait_for("ready", timeout=60)
     process.kill()
     process = _sleeper(tmp_path, "import time; print('thinking'); time.sleep(60)")
     process.start()
@@ -75,7 +77,7 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
         tmp_path, "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(60)"
     )
     process.start()
-    process.wait_for("ready", timeout=10)
+    process.wait_for("ready", timeout=60)
     pid = process.pid
     with pytest.raises(RuntimeError, match="was killed"):
         process.stop(timeout=0.3)

@@ -50,7 +50,7 @@ class _Authority:
         return certificate, key
 
     def _openssl(self, *arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=30)
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +79,9 @@ def server(authority: _Authority) -> Iterator[IggyServer]:
         yield running
 
 
-async def _use(server: IggyServer, options: str, host: str = "127.0.0.1") -> None:
+async def _use(server: IggyServer, options: str, host: str = "127.0.0.1", *, timeout: float = 20) -> None:
     config, _ = parse_iggy_url(f"iggy://iggy:iggy@{host}:{server.port}?{options}")
-    log = await open_iggy_log(config, timeout=1.5)
+    log = await open_iggy_log(config, timeout=timeout)
     try:
         assert (await log.describe()).engine == "iggy"
     finally:
@@ -129,4 +129,4 @@ async def test_an_authority_file_that_is_none_is_told(server: IggyServer, tmp_pa
 
 async def test_without_tls_such_a_server_is_not_understood(server: IggyServer) -> None:
     with pytest.raises(DisconnectedError):
-        await _use(server, "connections=1")
+        await _use(server, "connections=1", timeout=1.5)

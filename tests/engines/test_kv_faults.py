@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 
 import anyio
 import anyio.to_thread
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 _SPACE = "faults"
 # What a busy machine may take on top of a deadline.
-_SLACK = 5.0
+_SLACK = 20.0
 
 
 @pytest.fixture(scope="module", params=["redis", "postgres"])
@@ -139,23 +139,28 @@ async def test_killed_under_load_nothing_acknowledged_is_lost(server: Service, s
 
 
 async def test_a_call_ends_when_the_server_stays_away(server: Service) -> None:
-    timeout = 0.4
+    timeout = 2.0
     store = await open_kv(server.url, timeout=timeout)
     await in_thread(server.stop)
+
+    async def ends(call: Awaitable[object]) -> None:
+        with pytest.raises((DisconnectedError, DeadlineError)):
+            await call
+
     try:
-        for call in (
-            store.get(_SPACE, "key"),
-            store.set(_SPACE, "key", b""),
-            store.delete(_SPACE, "key"),
-            store.scan("a"),
-        ):
-            begun = time.monotonic()
-            with pytest.raises((DisconnectedError, DeadlineError)):
-                await call
-            assert time.monotonic() - begun < timeout + _SLACK
+        begun = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+            for call in (
+                store.get(_SPACE, "key"),
+                store.set(_SPACE, "key", b""),
+                store.delete(_SPACE, "key"),
+                store.scan("a"),
+            ):
+                tasks.start_soon(ends, call)
+        assert time.monotonic() - begun < timeout + _SLACK
         begun = time.monotonic()
         with pytest.raises(DisconnectedError, match=str(server.port)):
-            await open_kv(server.url)
+            await open_kv(server.url, timeout=120)
         assert time.monotonic() - begun < _SLACK, "opening does not wait for a server that is down"
     finally:
         await in_thread(server.start)
@@ -164,7 +169,7 @@ async def test_a_call_ends_when_the_server_stays_away(server: Service) -> None:
 
 
 async def test_a_silent_server_costs_the_deadline_and_no_more(server: Service, proxy: TcpProxy) -> None:
-    timeout = 0.4
+    timeout = 2.0
     store = await open_kv(through(proxy, server), timeout=timeout)
     await store.set(_SPACE, "key", b"1")
     proxy.stall()
@@ -225,7 +230,7 @@ async def test_opening_waits_for_a_server_that_is_silent(server: Service) -> Non
 
 async def test_connections_that_went_dead_are_replaced(server: Service, proxy: TcpProxy) -> None:
     # PostgreSQL's driver gives up on a connection being made after two seconds, not earlier.
-    timeout = 2.5
+    timeout = 4.0
     store = await open_kv(through(proxy, server), timeout=timeout)
 
     async def ask() -> None:
@@ -272,7 +277,7 @@ async def test_an_idle_connection_that_was_cut_is_not_noticed(server: Service, p
 
 
 async def test_a_connection_cut_at_any_byte(server: Service, proxy: TcpProxy) -> None:
-    store = await open_kv(through(proxy, server), timeout=10)
+    store = await open_kv(through(proxy, server), timeout=60)
     version = await store.set(_SPACE, "cut", b"0")
     before = proxy.to_client
     there = await store.get(_SPACE, "cut")
@@ -281,7 +286,7 @@ async def test_a_connection_cut_at_any_byte(server: Service, proxy: TcpProxy) ->
     lost = 0
     for at in range(0, length + 8, 1 if length < 40 else 3):
         proxy.cut_after(to_client=at)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await store.get(_SPACE, "cut") == there, "a read is repeated"
         proxy.cut_after(to_client=at)
         wanted = b"%d" % at
@@ -301,7 +306,7 @@ async def test_a_connection_cut_at_any_byte(server: Service, proxy: TcpProxy) ->
 
 
 async def test_closing_waits_for_calls_under_way_and_no_longer(server: Service, proxy: TcpProxy) -> None:
-    timeout = 0.5
+    timeout = 2.0
     store = await open_kv(through(proxy, server), timeout=timeout)
     proxy.stall()
     errors: list[BaseException] = []
@@ -341,7 +346,7 @@ async def test_a_password_shows_nowhere(server: Service, caplog: pytest.LogCaptu
         (f"{scheme}://u:{canary}", LaserError),
     ):
         with pytest.raises(LaserError) as caught:
-            await open_kv(url, timeout=5)
+            await open_kv(url, timeout=60)
         assert isinstance(caught.value, kind), url
         texts += _everything(caught.value)
     store = await open_kv(server.url)

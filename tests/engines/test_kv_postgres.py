@@ -73,7 +73,7 @@ def raw(url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[KeyValue]:
-    store = await open_postgres_kv(url, timeout=5)
+    store = await open_postgres_kv(url, timeout=30)
     yield store
     await store.aclose()
 
@@ -109,11 +109,11 @@ async def test_a_stricter_isolation_of_the_database_changes_nothing(url: str, ad
 
 
 async def test_a_write_does_not_happen_after_its_deadline(url: str, raw: psycopg.Connection[Any]) -> None:
-    store = await open_postgres_kv(url, timeout=0.3)
+    store = await open_postgres_kv(url, timeout=1.5)
     raw.execute("SELECT pg_advisory_lock(%s::bigint)", (_lock(SPACE.encode(), b"key"),))
     with pytest.raises(DeadlineError):
         await store.set(SPACE, "key", b"late")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while raw.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone() != (
             0,
         ):

@@ -87,8 +87,14 @@ async def test_what_killed_writers_were_acknowledged_is_there(url: str, namespac
     heard: dict[str, tuple[int, int]] = {}
     for turn in range(4):
         writers = [start("write", url, namespace, f"{turn}-{number}") for number in range(2)]
-        begun = [await anyio.to_thread.run_sync(writer.stdout.readline) for writer in writers if writer.stdout]
-        await anyio.sleep(rng.uniform(0.0, 0.15))
+        # By lines and not by the clock: a slow machine is to write as much as a quick one.
+        begun = [
+            await anyio.to_thread.run_sync(writer.stdout.readline)
+            for writer in writers
+            if writer.stdout
+            for _ in range(rng.randrange(4, 40))
+        ]
+        await anyio.sleep(rng.uniform(0.0, 0.02))
         for writer in writers:
             writer.kill()
         lines = [json.loads(line) for line in begun]

@@ -58,7 +58,7 @@ def raw(own_server: RedisServer) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 async def store(own_server: RedisServer) -> AsyncIterator[KeyValue]:
-    store = await open_redis_kv(own_server.url, timeout=5)
+    store = await open_redis_kv(own_server.url, timeout=30)
     yield store
     await store.aclose()
 
@@ -180,7 +180,7 @@ async def test_a_namespace_lives_in_one_slot_of_a_cluster() -> None:
     ):
         raw.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16_383)
         # The node decides that its cluster of one works a moment later, and is waited for.
-        store = await open_redis_kv(server.url, timeout=20)
+        store = await open_redis_kv(server.url, timeout=60)
         for namespace in ("a", "a}b", "}", "{", "{}"):
             for key in HARD_KEYS[:40]:
                 await store.set(namespace, key, b"value", ttl_micros=3_600_000_000)
@@ -203,6 +203,6 @@ def _tag(namespace: str) -> bytes:
 
 
 async def _until(raw: redis.Redis, pattern: str, count: int) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while len(raw.keys(pattern)) != count:
             await checkpoint()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -29,6 +30,19 @@ _HOUR = 3_600_000_000
 
 def engine_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("laser-sqlite")]
+
+
+def join_engine_threads() -> None:
+    """A thread tells of its end as the last thing it does, and is there a moment longer."""
+    deadline = time.monotonic() + 30
+    for thread in engine_threads():
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_earlier_tests_are_gone() -> None:
+    join_engine_threads()
+    assert engine_threads() == [], "an earlier test left a log open"
 
 
 async def together(*calls: Callable[[], Any]) -> list[Any]:
@@ -134,8 +148,7 @@ async def test_closing_ends_the_threads_and_merges_the_files(tmp_path: Path) -> 
     assert names["laser-sqlite-writer"] == 1
     assert 1 <= names["laser-sqlite-reader"] <= 3
     await log.aclose()
-    for thread in engine_threads():
-        thread.join(5)  # it told of its end as the last thing it did
+    join_engine_threads()
     assert engine_threads() == []
     assert sorted(os.listdir(tmp_path)) == ["laser.db", "laser.lock"]
     with pytest.raises(ClosedError, match="open it again"):
@@ -149,8 +162,7 @@ async def test_a_log_that_nobody_closed_says_so_and_ends(tmp_path: Path) -> None
     await log.topic(STREAM, TOPIC)
     with pytest.warns(ResourceWarning, match="unclosed <SqliteLog"):
         del log
-    for thread in engine_threads():
-        thread.join(5)
+    join_engine_threads()
     assert engine_threads() == []
     async with await open_sqlite_log(tmp_path) as again:
         assert len(await contents(again, STREAM, TOPIC, 0)) == 1
@@ -164,7 +176,7 @@ async def test_a_writer_that_breaks_down_fails_its_calls(tmp_path: Path, monkeyp
         raise MemoryError("planted")
 
     monkeypatch.setattr(Checkpoints, "wrote", break_down)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         one = record(b"x")
         with pytest.raises((AppendIndeterminateError, StorageError), match="writer failed"):
             await log.append(STREAM, TOPIC, [one], key="k")
@@ -185,7 +197,7 @@ async def rows(directory: Path, wanted: int) -> None:
     connection = sqlite3.connect(directory / "laser.db")
     count = -1
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while count != wanted:
                 await anyio.sleep(0.01)
                 (count,) = connection.execute("SELECT count(*) FROM records").fetchone()
@@ -256,7 +268,7 @@ async def test_size_takes_the_oldest_of_all_partitions(tmp_path: Path) -> None:
         for number in range(400):
             clock.micros += 1
             await log.append(STREAM, TOPIC, [record(b"%04d" % number + bytes(500))], key=f"key-{number % 13}")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             info = await log.topic(STREAM, TOPIC)
             while info is None or info.size_bytes > 51_000:
                 info = await log.topic(STREAM, TOPIC)

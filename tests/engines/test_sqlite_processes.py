@@ -88,11 +88,12 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path,
         pair = [start("write", tmp_path, f"k{turn}{side}", 4, 0, durability) for side in "ab"]
         for process in pair:
             assert process.stdout is not None
-            # Its first line means that it has begun to write.
-            line = await anyio.to_thread.run_sync(process.stdout.readline)
-            acknowledged.append(json.loads(line))
+            # By lines and not by the clock: a slow machine is to write as much as a quick one.
+            for _ in range(rng.randrange(16, 40)):
+                line = await anyio.to_thread.run_sync(process.stdout.readline)
+                acknowledged.append(json.loads(line))
         for process in pair:
-            await anyio.sleep(rng.uniform(0.01, 0.2))
+            await anyio.sleep(rng.uniform(0.0, 0.05))
             process.kill()
         for process in pair:
             acknowledged += await finish(process, -9)
@@ -141,7 +142,7 @@ async def test_a_child_does_not_keep_its_dead_parents_lock(tmp_path: Path) -> No
     (child,) = json.loads(await anyio.to_thread.run_sync(process.stdout.readline))
     try:
         await anyio.to_thread.run_sync(process.wait)
-        async with await open_sqlite_log(tmp_path, timeout=10) as log:
+        async with await open_sqlite_log(tmp_path, timeout=60) as log:
             await log.ensure_topic(STREAM, TOPIC, TopicConfig(1))
     finally:
         os.kill(child, 9)
@@ -149,14 +150,14 @@ async def test_a_child_does_not_keep_its_dead_parents_lock(tmp_path: Path) -> No
 
 
 async def test_a_lock_that_stays_ends_calls_at_their_deadline(tmp_path: Path) -> None:
-    async with await open_sqlite_log(tmp_path, timeout=0.3) as log:
+    async with await open_sqlite_log(tmp_path, timeout=1.5) as log:
         await log.ensure_topic(STREAM, TOPIC, TopicConfig(1))
         lock = LockFile(str(tmp_path / "laser.lock"))
         assert lock.acquire(lambda: True)
         try:
             with pytest.raises(DeadlineError) as caught:
                 await log.append(STREAM, TOPIC, [record(b"late")], key="k")
-            assert caught.value.seconds == 0.3
+            assert caught.value.seconds == 1.5
             assert caught.value.retryable
             with pytest.raises(DeadlineError):
                 await open_sqlite_log(tmp_path, timeout=0.1)

@@ -54,7 +54,7 @@ async def test_a_used_password_shows_nowhere(
     said: list[str] = []
     async with TcpProxy("127.0.0.1", server.port) as proxy:
         url = f"iggy://iggy:{CANARY}@{proxy.address}"
-        connecting = ls.Laser.connect(url, stream=stream_name, timeout=2)
+        connecting = ls.Laser.connect(url, stream=stream_name, timeout=3)
         said.append(repr(connecting))
         async with connecting as laser:
             await laser.ensure_topic("events", 2)
@@ -91,7 +91,7 @@ async def test_a_refused_password_shows_nowhere(server: IggyServer, tmp_path: Pa
     wrong = f"{CANARY}wrong"
     for url in (f"iggy://iggy:{wrong}@{server.address}", f"iggy:{wrong}@{server.address}"):
         with pytest.raises(ls.AuthenticationError) as caught:
-            await ls.Laser.connect(url, timeout=5)
+            await ls.Laser.connect(url, timeout=60)
         assert CANARY not in all_of(caught.value)
     for command in (["topics"], ["serve-info"], ["append", "@k", "text"], ["fetch", "@k"]):
         done = run_laser(*command, cwd=tmp_path, LASER_CONNECTION_STRING=f"iggy://iggy:{wrong}@{server.address}")
@@ -141,7 +141,7 @@ async def test_no_secret_reaches_the_files_of_the_embedded_engine(tmp_path: Path
     (port,) = free_ports(1)
     directory = tmp_path / "data"
     async with ls.Laser.connect(
-        f"embedded:{directory}", kv=f"redis://u:{CANARY}@127.0.0.1:{port}", timeout=0.3
+        f"embedded:{directory}", kv=f"redis://u:{CANARY}@127.0.0.1:{port}", timeout=20
     ) as laser:
         await laser.ensure_topic("events")
         await laser.context(ls.new_conversation_id()).append("events", "x")
