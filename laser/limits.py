@@ -150,6 +150,9 @@ MAX_TENANT_BYTES: Final = 128
 MAX_HOLDER_BYTES: Final = 2_048
 """UTF-8 bytes of a holder's name."""
 
+MAX_PLACE_BYTES: Final = 512
+"""UTF-8 bytes of a place that a catalog keeps with a hold."""
+
 MAX_CONTENT_REFS: Final = 10_000
 """References of one call: children of one content, contents of one hold or release."""
 

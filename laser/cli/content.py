@@ -170,7 +170,10 @@ def collect(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Remove content that nothing keeps, and objects that nothing names. Safe beside everything else."""
+    """Remove content that nothing keeps, and objects that nothing names. Safe beside everything else.
+
+    Messages that the log has no more keep nothing: they are looked for first.
+    """
 
     async def work() -> None:
         async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
@@ -183,7 +186,7 @@ def collect(
         else:
             console().print(plain(_told(report)))
         if report.failure is not None:
-            raise ls.TransportError(f"some objects stayed, the next collection tries again: {report.failure}")
+            raise ls.TransportError(f"something stayed, the next collection tries again: {report.failure}")
 
     run(work)
 
@@ -193,7 +196,12 @@ def _told(report: ls.CollectReport) -> str:
         return "another process is collecting; nothing was done"
     verb = "would remove" if report.dry_run else "removed"
     text = f"{verb} {report.removed:,} of {report.scanned:,} looked at, {report.size:,} bytes"
-    return text if report.dry_run else f"{text}; {report.objects:,} objects gone"
+    if not report.dry_run:
+        text += f"; {report.objects:,} objects gone"
+    if report.released or report.unconfirmed:
+        verb = "would end" if report.dry_run else "ended"
+        text += f"; {verb} {report.released:,} holds of messages that are gone, {report.unconfirmed:,} that never came"
+    return text
 
 
 async def _stdin() -> AsyncGenerator[bytes, None]:

@@ -1,4 +1,4 @@
-"""Collection: contents that nothing protects any more, and objects that nothing names, go."""
+"""Collection: what nothing protects goes: first holds of messages that are gone, then contents, then objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Final
 import anyio
 import msgspec
 
+from laser.content.settling import Settling
 from laser.content.store import ContentStore
 from laser.errors import ConflictError, InvalidError, LaserError
+from laser.ports.log import Log
 
 __all__ = ["CollectReport", "collect"]
 
@@ -29,7 +31,10 @@ class CollectReport(msgspec.Struct, frozen=True):
         objects: objects removed: of contents, and of uploads that came to nothing.
         passes: how often all contents were looked at; a removed parent frees its children for the next pass.
         complete: whether nothing was left to do: no bound was met and no object stayed.
-        failure: why an object could not be removed; the next collection tries again.
+        failure: why an object could not be removed, or a topic not be asked; the next collection tries again.
+        released: holds that ended because the log has their message no more: retention, a purge, or the topic's
+            deletion. unconfirmed: holds that ended because their message never came to the log. Of a dry run, those
+            that would end; ``removed`` is then without what they would free. A message has a hold for each content.
     """
 
     elected: bool
@@ -41,10 +46,13 @@ class CollectReport(msgspec.Struct, frozen=True):
     passes: int = 0
     complete: bool = False
     failure: str | None = None
+    released: int = 0
+    unconfirmed: int = 0
 
 
 async def collect(
     store: ContentStore,
+    log: Log,
     *,
     tenant: str | None,
     grace_micros: int,
@@ -56,8 +64,9 @@ async def collect(
     """See ``Content.collect``."""
     if type(max_pages) is not int or max_pages < 1:
         raise InvalidError(f"max_pages: {max_pages!r} is not a whole number from 1", argument="max_pages")
-    work = _Collection(store, tenant, grace_micros, upload_grace_micros, max_pages, page)
+    work = _Collection(store, log, tenant, grace_micros, upload_grace_micros, max_pages, page)
     if dry_run:
+        await work.settle(None)
         await work.one_pass(None)
         return work.report(elected=True, dry_run=True)
     # A name of this very call: two calls of one process do not share a lease either.
@@ -81,6 +90,7 @@ class _Collection:
     def __init__(
         self,
         store: ContentStore,
+        log: Log,
         tenant: str | None,
         grace_micros: int,
         upload_grace_micros: int,
@@ -89,20 +99,46 @@ class _Collection:
     ) -> None:
         self.failure: str | None = None
         self._store = store
+        self._log = log
         self._tenant = tenant
         self._grace = grace_micros
         self._upload_grace = upload_grace_micros
         self._pages = pages
         self._page = page
         self._scanned = self._removed = self._size = self._objects = self._passes = 0
-        self._complete = False
+        self._released = self._unconfirmed = 0
+        self._settled = self._complete = False
 
     async def run(self, lease: tuple[str, str]) -> None:
-        """Passes until one removes nothing, and the objects after each."""
+        """Holds first, then passes until one removes nothing, and the objects after each."""
+        await self.settle(lease)
         while await self.one_pass(lease):
             if not await self._remove_objects(lease):
                 return
         await self._remove_objects(lease)
+
+    async def settle(self, lease: tuple[str, str] | None) -> None:
+        """Ends the holds of messages that the log does not hold."""
+
+        async def keep() -> None:
+            if lease is not None:
+                await self._keep(lease)
+
+        settling = Settling(
+            self._store.catalog,
+            self._log,
+            keep,
+            tenant=self._tenant,
+            grace_micros=self._grace,
+            dry_run=lease is None,
+            pages=self._pages,
+            page=self._page,
+        )
+        try:
+            await settling.run()
+        finally:
+            self._released, self._unconfirmed = settling.released, settling.unconfirmed
+        self._settled, self.failure = settling.complete, settling.failure
 
     async def one_pass(self, lease: tuple[str, str] | None) -> bool:
         """Looks at all contents once. Returns whether another pass may find more."""
@@ -157,6 +193,8 @@ class _Collection:
             self._size,
             self._objects,
             self._passes,
-            self._complete and self.failure is None,
+            self._complete and self._settled and self.failure is None,
             self.failure,
+            self._released,
+            self._unconfirmed,
         )

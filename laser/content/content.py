@@ -135,7 +135,7 @@ class Content:
 
         Args:
             holder: a name of yours, such as ``workspace:site``, 1 to ``MAX_HOLDER_BYTES`` bytes. Names that begin with
-                ``record:`` are those of messages.
+                ``record:`` are those of messages; a hold that you make under one stays until you release it.
         """
         name, digests = check_holder(holder), check_refs(refs, "refs")
         store = await self._laser.open_content()
@@ -152,7 +152,8 @@ class Content:
     async def release_below(self, prefix: str) -> int:
         """Has every holder whose name begins with a prefix let go of everything. Returns how many holds there were.
 
-        ``release_below(record_holder(stream, topic, conversation))`` is for a conversation's messages that are gone.
+        ``release_below(record_holder(stream, topic, conversation))`` is for a conversation whose content is to go
+        though its messages stay. What the log itself has removed, ``collect`` finds.
         """
         check_holder(prefix, "prefix")
         store = await self._laser.open_content()
@@ -243,14 +244,17 @@ class Content:
     ) -> CollectReport:
         """Removes what nothing keeps of this tenant, and objects that no content of anybody names.
 
-        Safe beside everything else, in any number of processes: one of them is elected, the others do nothing. The
-        catalog forgets first, then the object goes. ``Laser.collect_content`` does it for all tenants.
+        Safe beside everything else, in any number of processes: one of them is elected, the others do nothing. First
+        the log is asked for messages that hold content: where it has them no more, by retention, a purge or the
+        deletion of their topic, or where they never came in seven days, their holds end (``laser.content.settling``
+        says when exactly; in doubt they stay). Then the catalog forgets, and then the object goes.
+        ``Laser.collect_content`` does it for all tenants.
 
         Args:
             grace: seconds, or a ``timedelta``, that content stays since its last put or admission.
             upload_grace: how long an upload may take before it is taken for dead.
-            dry_run: only report what the first pass would remove.
-            max_pages: of 500 contents that may be looked at.
+            dry_run: only report which holds would end, and what the first pass would remove as they are.
+            max_pages: of 500 contents that may be looked at, and as many of 500 holds.
         """
         return await collect_content(self._laser, self._tenant, grace, upload_grace, dry_run, max_pages)
 
@@ -270,6 +274,7 @@ async def collect_content(
     grace_micros, upload_grace_micros = micros_of(grace, "grace"), micros_of(upload_grace, "upload_grace")
     return await collect(
         await laser.open_content(),
+        laser.open_log(),
         tenant=tenant,
         grace_micros=grace_micros,
         upload_grace_micros=upload_grace_micros,

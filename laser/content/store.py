@@ -9,6 +9,7 @@ import msgspec
 from laser.errors import ConfigError
 from laser.limits import MAX_INLINE_BYTES
 from laser.ports.catalog import Catalog, JointAppends
+from laser.ports.log import Log
 from laser.ports.objects import Objects
 
 __all__ = ["ContentConnection", "ContentStore"]
@@ -50,6 +51,14 @@ class ContentStore(msgspec.Struct, frozen=True):
 
 class ContentConnection(Protocol):
     """An open client. ``Laser`` is one."""
+
+    def open_log(self) -> Log:
+        """The log.
+
+        Raises:
+            ClosedError: the client was closed.
+        """
+        ...
 
     async def open_content(self) -> ContentStore:
         """The content store, opened at its first use.

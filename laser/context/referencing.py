@@ -1,35 +1,31 @@
 """Appending a reference to content: the content is held before, or together with, the record that names it.
 
 Where the catalog is in the log's own file, record and hold are one transaction, and the hold goes when the log removes
-the record. Elsewhere the order is: put, hold, append. A process that dies in between leaves a hold without a record,
-which keeps bytes for nothing; it never leaves a record without its bytes.
+the record. Elsewhere the order is: put, look at the topic, hold, append, note the offset in the hold. A process that
+dies in between leaves a hold without a record, or without its offset; it never leaves a record without its bytes. Such
+holds, and those of records that the log has removed, end with a collection (``laser.content.settling``).
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import anyio
 
+from laser.content.places import Place, encode_place, record_holder
 from laser.content.store import ContentStore
 from laser.errors import AppendIndeterminateError, LaserError
 from laser.model.content import ContentEntry
 from laser.model.records import Appended, NewRecord
+from laser.model.topics import TopicInfo
 from laser.ports.log import Log
 
 __all__ = ["append_holding", "record_holder"]
 
+_CONFIRM_SECONDS: Final = 5.0
+
 _log = logging.getLogger("laser.context")
-
-
-def record_holder(stream: str, topic: str, conversation: str, record_id: int | None = None) -> str:
-    """The name under which a message holds content; without an id, what those of a conversation's messages begin with.
-
-    Args:
-        conversation: its id. record_id: of the message, as in ``AppendReceipt.id``.
-    """
-    names = [name.replace("%", "%25").replace("/", "%2F") for name in (stream, topic, conversation)]
-    return f"record:{'/'.join(names)}/" + ("" if record_id is None else f"{record_id:032x}")
 
 
 async def append_holding(
@@ -55,9 +51,11 @@ async def append_holding(
         return await store.joint.append_holding(
             tenant, holder, digests, stream, topic, record, key=conversation, find_first=find_first
         )
-    await store.catalog.hold(tenant, holder, digests)
+    info = await _look_up(log, stream, topic)
+    place = Place.before(info, again=find_first)
+    await store.catalog.hold(tenant, holder, digests, place=encode_place(place))
     try:
-        return await log.append(stream, topic, (record,), key=conversation, find_first=find_first)
+        done = await log.append(stream, topic, (record,), key=conversation, find_first=find_first)
     except AppendIndeterminateError:
         raise
     except LaserError:
@@ -66,6 +64,26 @@ async def append_holding(
             with anyio.CancelScope(shield=True):
                 await _let_go(store, tenant, holder)
         raise
+    confirmed = place.after(info, done)
+    if confirmed is not None:
+        # The message is there: whatever goes wrong from here on is for the next collection to put right.
+        with anyio.move_on_after(_CONFIRM_SECONDS):
+            await _confirm(store, tenant, holder, digests, encode_place(confirmed))
+    return done
+
+
+async def _look_up(log: Log, stream: str, topic: str) -> TopicInfo:
+    while (info := await log.topic(stream, topic)) is None:
+        # For the log's own error; there is none where the topic was made just now.
+        await log.read(stream, topic, 0, start=0, limit=1)
+    return info
+
+
+async def _confirm(store: ContentStore, tenant: str, holder: str, digests: list[str], place: str) -> None:
+    try:
+        await store.catalog.hold(tenant, holder, digests, place=place)
+    except LaserError as error:
+        _log.info("the hold %r has no offset until it is looked for: %s", holder, error)
 
 
 async def _let_go(store: ContentStore, tenant: str, holder: str) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from laser.model.content import ContentHead
 from laser.model.records import Appended, NewRecord
 
-__all__ = ["Blob", "Catalog", "CollectedPage", "JointAppends", "NewBlob"]
+__all__ = ["Blob", "Catalog", "CollectedPage", "Hold", "JointAppends", "NewBlob"]
 
 
 class NewBlob(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +39,23 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     parts: bytes
     admitted_at_micros: int
+
+
+class Hold(msgspec.Struct, frozen=True, gc=False):
+    """A hold that was given a place.
+
+    Attributes:
+        tenant, holder: whose. content: the catalog's number of what is held, with them the order of holds.
+        digest: of the content. place: as given to ``hold``.
+        age_micros: how long ago the content was last admitted, by the catalog's clock. The hold is at least as old.
+    """
+
+    tenant: str
+    holder: str
+    content: int
+    digest: str
+    place: str
+    age_micros: int
 
 
 class CollectedPage(msgspec.Struct, frozen=True, gc=False):
@@ -119,8 +136,12 @@ class Catalog(Protocol):
         """What is known of a content; ``None`` where it is absent."""
         ...
 
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         """Has a holder hold contents, beside those that it holds. Holding twice is as holding once.
+
+        Args:
+            place: where the holder is, in words of the caller's, at most ``MAX_PLACE_BYTES`` bytes; ``placed`` tells
+                it again. It replaces the one that these holds had; ``None`` leaves it.
 
         Raises:
             NotFoundError: one of them is absent; none was held.
@@ -141,6 +162,22 @@ class Catalog(Protocol):
 
     async def held(self, tenant: str, holder: str, *, after: str | None = None, limit: int = 100) -> list[str]:
         """Digests that a holder holds, ascending, after one of them."""
+        ...
+
+    async def placed(self, *, tenant: str | None, after: Hold | None = None, limit: int = 500) -> list[Hold]:
+        """Holds that have a place, in the order of tenant, holder and content, after one of them.
+
+        Args:
+            tenant: only its holds; ``None`` for everybody's.
+        """
+        ...
+
+    async def settle(self, changes: Sequence[tuple[Hold, str | None]]) -> int:
+        """Gives holds another place, or ends them (``None``); each only while its place is what it was.
+
+        Returns:
+            How many were changed.
+        """
         ...
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:

@@ -7,11 +7,12 @@ from laser.testing.catalog_cases.contents import ContentCases
 from laser.testing.catalog_cases.holding import HoldingCases
 from laser.testing.catalog_cases.lifecycle import LifecycleCases
 from laser.testing.catalog_cases.model import ModelCases
+from laser.testing.catalog_cases.placing import PlacingCases
 
 __all__ = ["CatalogConformance"]
 
 
-class CatalogConformance(ContentCases, HoldingCases, CollectingCases, ModelCases, LifecycleCases):
+class CatalogConformance(ContentCases, HoldingCases, PlacingCases, CollectingCases, ModelCases, LifecycleCases):
     """Tests that a ``Catalog`` of your own keeps the port's promises.
 
     Make a subclass whose name begins with ``Test``, say how to open your catalog, and run pytest with anyio's plugin,

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from laser.engines.memory import MemoryCatalog, MemoryObjects
 from laser.errors import ConflictError, LaserError, NotFoundError
-from laser.ports.catalog import Blob, Catalog, CollectedPage, NewBlob
+from laser.ports.catalog import Blob, Catalog, CollectedPage, Hold, NewBlob
 from laser.ports.clock import Clock
 from laser.ports.objects import Objects
 from laser.testing import CatalogConformance, ObjectsConformance
@@ -36,15 +36,15 @@ class _JoinsTenants(_Right):
 
 
 class _HoldsAcrossTenants(_Right):
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         owners = {owner for owner, digest in self._by_digest if digest in digests}
-        await super().hold(tenant if tenant in owners or not owners else owners.pop(), holder, digests)
+        await super().hold(tenant if tenant in owners or not owners else owners.pop(), holder, digests, place=place)
 
 
 class _HoldsWhatItFinds(_Right):
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         there = [digest for digest in digests if (tenant, digest) in self._by_digest]
-        await super().hold(tenant, holder, there)
+        await super().hold(tenant, holder, there, place=place)
         if len(there) < len(set(digests)):
             raise NotFoundError("some are absent")
 
@@ -90,10 +90,10 @@ class _ReadingAdmits(_Right):
 
 
 class _HoldingDoesNotAdmit(_Right):
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         rows = {digest: self._by_digest.get((tenant, digest)) for digest in digests}
         before = {digest: row.blob for digest, row in rows.items() if row is not None}
-        await super().hold(tenant, holder, digests)
+        await super().hold(tenant, holder, digests, place=place)
         for digest, blob in before.items():
             self._by_digest[tenant, digest].blob = blob
 
@@ -142,6 +142,50 @@ class _TakesPatterns(_Right):
         return await super().release_below(tenant, prefix.rstrip("/"), limit)
 
 
+class _SettlesWhatWasChanged(_Right):
+    async def settle(self, changes: Sequence[tuple[Hold, str | None]]) -> int:
+        now = {(hold.holder, hold.digest): hold.place for hold in await self.placed(tenant=None, limit=1_000)}
+        return await super().settle(
+            [
+                (msgspec.structs.replace(hold, place=now.get((hold.holder, hold.digest), hold.place)), to)
+                for hold, to in changes
+            ]
+        )
+
+
+class _SettlesForAllTenants(_Right):
+    async def settle(self, changes: Sequence[tuple[Hold, str | None]]) -> int:
+        everybody = await self.placed(tenant=None, limit=1_000)
+        return await super().settle(
+            [(each, to) for hold, to in changes for each in everybody if each.digest == hold.digest]
+        )
+
+
+class _KeepsThePlaceOfTheReleased(_Right):
+    def _release(self, tenant: str, holder: str, digests: Sequence[str] | None) -> int:
+        places = dict(self._places)
+        gone = super()._release(tenant, holder, digests)
+        self._places = {name: place for name, place in places.items() if name[0:2] == (tenant, holder)}
+        return gone
+
+
+class _KeepsTheFirstPlace(_Right):
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
+        there = any((tenant, holder, digest) in self._places for digest in digests)
+        await super().hold(tenant, holder, digests, place=None if there else place)
+
+
+class _SaysThatHoldsAreOld(_Right):
+    async def placed(self, *, tenant: str | None, after: Hold | None = None, limit: int = 500) -> list[Hold]:
+        found = await super().placed(tenant=tenant, after=after, limit=limit)
+        return [msgspec.structs.replace(hold, age_micros=hold.age_micros + 1) for hold in found]
+
+
+class _ListsInAnyOrder(_Right):
+    async def placed(self, *, tenant: str | None, after: Hold | None = None, limit: int = 500) -> list[Hold]:
+        return (await super().placed(tenant=tenant, after=after, limit=limit))[::-1]
+
+
 class _EntersHalf(_Right):
     async def put(self, tenant: str, new: NewBlob, children: Sequence[str] = ()) -> Blob:
         await super().put(tenant, new)
@@ -166,6 +210,12 @@ BUGS = [
     (_GivesTheLeaseToAll, "test_one_has_the_lease"),
     (_CollectsForAnybody, "test_nothing_is_removed_without_the_lease"),
     (_TakesPatterns, "test_holders_below_a_prefix_let_go"),
+    (_SettlesWhatWasChanged, "test_a_hold_that_was_changed_stays"),
+    (_SettlesForAllTenants, "test_places_of_tenants_are_apart"),
+    (_KeepsThePlaceOfTheReleased, "test_the_newest_place_counts"),
+    (_KeepsTheFirstPlace, "test_the_newest_place_counts"),
+    (_SaysThatHoldsAreOld, "test_how_old_a_hold_can_be"),
+    (_ListsInAnyOrder, "test_places_are_listed_in_order"),
     (_EntersHalf, "test_nothing_is_entered_whose_child_is_absent"),
 ]
 

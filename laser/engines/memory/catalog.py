@@ -12,7 +12,7 @@ from laser.engines._catalog import lease_lost, missing, upload_lost
 from laser.engines._loop import HomeLoop
 from laser.errors import ClosedError
 from laser.model.content import ContentHead
-from laser.ports.catalog import Blob, CollectedPage, NewBlob
+from laser.ports.catalog import Blob, CollectedPage, Hold, NewBlob
 from laser.ports.clock import Clock, SystemClock
 
 __all__ = ["MemoryCatalog"]
@@ -35,6 +35,7 @@ class MemoryCatalog:
         self._rows: dict[int, _Row] = {}
         self._by_digest: dict[tuple[str, str], _Row] = {}
         self._holds: dict[tuple[str, str], set[str]] = {}
+        self._places: dict[tuple[str, str, str], str] = {}
         self._loose: dict[str, tuple[int, bool]] = {}
         self._leases: dict[str, tuple[str, int]] = {}
 
@@ -98,13 +99,15 @@ class MemoryCatalog:
         counts = len(row.holders), len(row.parents), len(row.children)
         return ContentHead(digest, blob.size, blob.key is None, blob.admitted_at_micros, *counts)
 
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         """See ``Catalog.hold``."""
         await self._enter()
         rows = self._need(tenant, digests)
         for row in rows:
             row.holders.add(holder)
             self._holds.setdefault((tenant, holder), set()).add(row.blob.digest)
+            if place is not None:
+                self._places[tenant, holder, row.blob.digest] = place
         self._admit(*rows)
 
     async def release(self, tenant: str, holder: str, digests: Sequence[str] | None = None) -> int:
@@ -127,6 +130,34 @@ class MemoryCatalog:
         """See ``Catalog.held``."""
         await self._enter()
         return [digest for digest in sorted(self._holds.get((tenant, holder), ())) if digest > (after or "")][:limit]
+
+    async def placed(self, *, tenant: str | None, after: Hold | None = None, limit: int = 500) -> list[Hold]:
+        """See ``Catalog.placed``."""
+        await self._enter()
+        now = self._clock.now_micros()
+        found: list[Hold] = []
+        for (owner, holder, digest), place in self._places.items():
+            if tenant in (None, owner):
+                row = self._by_digest[owner, digest]
+                age = max(0, now - row.blob.admitted_at_micros)
+                found.append(Hold(owner, holder, row.id, digest, place, age))
+        found.sort(key=_order)
+        return [hold for hold in found if after is None or _order(hold) > _order(after)][:limit]
+
+    async def settle(self, changes: Sequence[tuple[Hold, str | None]]) -> int:
+        """See ``Catalog.settle``."""
+        await self._enter()
+        count = 0
+        for hold, place in changes:
+            name = hold.tenant, hold.holder, hold.digest
+            if self._places.get(name) != hold.place:
+                continue
+            count += 1
+            if place is None:
+                self._release(hold.tenant, hold.holder, [hold.digest])
+            else:
+                self._places[name] = place
+        return count
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
         """See ``Catalog.lease``."""
@@ -211,6 +242,7 @@ class MemoryCatalog:
         gone = held & (held if digests is None else set(digests))
         for digest in gone:
             self._by_digest[tenant, digest].holders.discard(holder)
+            self._places.pop((tenant, holder, digest), None)
         held -= gone
         if not held:
             self._holds.pop((tenant, holder), None)
@@ -228,6 +260,10 @@ class MemoryCatalog:
         del self._rows[row.id], self._by_digest[row.tenant, row.blob.digest]
         if row.blob.key is not None:
             self._loose[row.blob.key] = self._clock.now_micros(), False
+
+
+def _order(hold: Hold) -> tuple[bytes, bytes, int]:
+    return hold.tenant.encode(), hold.holder.encode(), hold.content
 
 
 class _Row:

@@ -132,7 +132,13 @@ CREATE TABLE laser.leases (
 );
 """
 
-CATALOG_MIGRATIONS: Final[tuple[str, ...]] = (_CATALOG_1,)
+_CATALOG_2: Final = """
+-- Where the message is that holds; see laser.content.places.
+ALTER TABLE laser.content_holds ADD COLUMN place text;
+CREATE INDEX content_holds_place ON laser.content_holds (tenant, holder, content) WHERE place IS NOT NULL;
+"""
+
+CATALOG_MIGRATIONS: Final[tuple[str, ...]] = (_CATALOG_1, _CATALOG_2)
 """Scripts of the content catalog, as those of the key-value store."""
 
 

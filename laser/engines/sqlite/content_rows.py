@@ -10,9 +10,22 @@ from typing import Final
 from laser.engines._catalog import lease_lost, missing, upload_lost
 from laser.engines.sqlite.transaction import Transaction
 from laser.errors import StorageError
-from laser.ports.catalog import Blob, CollectedPage, NewBlob
+from laser.ports.catalog import Blob, CollectedPage, Hold, NewBlob
 
-__all__ = ["admit", "collect", "enter", "find", "hold", "make_loose", "need", "read", "remove", "take_lease"]
+__all__ = [
+    "admit",
+    "collect",
+    "enter",
+    "find",
+    "hold",
+    "make_loose",
+    "need",
+    "placed",
+    "read",
+    "remove",
+    "settle",
+    "take_lease",
+]
 
 _FIND: Final = "SELECT id, size, admitted_at, key, crc, parts FROM contents WHERE tenant = ? AND digest = ?"
 _ENTER: Final = "INSERT INTO contents (tenant, digest, size, admitted_at, key, crc, parts) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -20,6 +33,19 @@ _ADMIT: Final = "UPDATE contents SET admitted_at = ? WHERE id = ? AND admitted_a
 _LOOSE: Final = "INSERT OR IGNORE INTO loose_objects (key, since, uploading) VALUES (?, ?, ?)"
 _PAGE: Final = "SELECT id, size, admitted_at, key FROM contents WHERE id > ? ORDER BY id LIMIT ?"
 _PAGE_OF: Final = "SELECT id, size, admitted_at, key FROM contents WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?"
+_HOLD: Final = """
+INSERT INTO content_holds (tenant, holder, content, pos, place) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (tenant, holder, content) DO UPDATE SET place = excluded.place WHERE excluded.place IS NOT NULL
+"""
+_PLACED: Final = """
+SELECT h.tenant, h.holder, h.content, c.digest, h.place, c.admitted_at
+FROM content_holds h JOIN contents c ON c.id = h.content
+WHERE h.place IS NOT NULL AND (h.tenant, h.holder, h.content) > (?, ?, ?)
+ORDER BY h.tenant, h.holder, h.content LIMIT ?
+"""
+_PLACED_OF: Final = _PLACED.replace("ORDER BY", "AND h.tenant = ? ORDER BY")
+_END: Final = "DELETE FROM content_holds WHERE tenant = ? AND holder = ? AND content = ? AND place = ?"
+_MOVE: Final = "UPDATE content_holds SET place = ? WHERE tenant = ? AND holder = ? AND content = ? AND place = ?"
 _HELD: Final = "SELECT 1 FROM content_holds WHERE content = ? LIMIT 1"
 _NAMED: Final = "SELECT 1 FROM content_children WHERE child = ? LIMIT 1"
 
@@ -109,13 +135,46 @@ def admit(tx: Transaction, numbers: Iterable[int]) -> None:
     tx.connection.executemany(_ADMIT, [(tx.now, number, tx.now) for number in numbers])
 
 
-def hold(tx: Transaction, tenant: bytes, holder: str, numbers: Sequence[int], pos: int | None = None) -> None:
-    """Has a holder hold contents that are there. ``pos``: the place of the record that is the holder."""
-    tx.connection.executemany(
-        "INSERT OR IGNORE INTO content_holds (tenant, holder, content, pos) VALUES (?, ?, ?, ?)",
-        [(tenant, holder.encode(), number, pos) for number in numbers],
-    )
+def hold(
+    tx: Transaction,
+    tenant: bytes,
+    holder: str,
+    numbers: Sequence[int],
+    *,
+    pos: int | None = None,
+    place: str | None = None,
+) -> None:
+    """Has a holder hold contents that are there.
+
+    Args:
+        pos: the position of the record that is the holder, in this file. place: see ``Catalog.hold``.
+    """
+    tx.connection.executemany(_HOLD, [(tenant, holder.encode(), number, pos, place) for number in numbers])
     admit(tx, numbers)
+
+
+def placed(
+    connection: sqlite3.Connection, now: int, tenant: bytes | None, after: Hold | None, limit: int
+) -> list[Hold]:
+    """See ``Catalog.placed``."""
+    start = (b"", b"", 0) if after is None else (after.tenant.encode(), after.holder.encode(), after.content)
+    if tenant is None:
+        found = connection.execute(_PLACED, (*start, limit))
+    else:
+        found = connection.execute(_PLACED_OF, (*start, tenant, limit))
+    return [
+        Hold(owner.decode(), holder.decode(), content, digest.hex(), place, max(0, now - admitted_at))
+        for owner, holder, content, digest, place, admitted_at in found.fetchall()
+    ]
+
+
+def settle(tx: Transaction, changes: Sequence[tuple[Hold, str | None]]) -> int:
+    """See ``Catalog.settle``."""
+    names = [((hold.tenant.encode(), hold.holder.encode(), hold.content, hold.place), to) for hold, to in changes]
+    ended = tx.connection.executemany(_END, [name for name, to in names if to is None]).rowcount
+    moved = tx.connection.executemany(_MOVE, [(to, *name) for name, to in names if to is not None]).rowcount
+    # Without a row to run over, SQLite says -1.
+    return max(0, ended) + max(0, moved)
 
 
 def _has_lease(tx: Transaction, name: str, owner: str) -> bool:

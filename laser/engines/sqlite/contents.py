@@ -19,7 +19,7 @@ from laser.engines.sqlite.writer import Unfinished
 from laser.errors import AppendIndeterminateError
 from laser.model.content import ContentHead
 from laser.model.records import Appended, NewRecord
-from laser.ports.catalog import Blob, CollectedPage, NewBlob
+from laser.ports.catalog import Blob, CollectedPage, Hold, NewBlob
 from laser.ports.clock import Clock, SystemClock
 
 __all__ = ["SqliteCatalog", "open_sqlite_catalog"]
@@ -117,10 +117,10 @@ class SqliteCatalog:
 
         return await self._database.read(run)
 
-    async def hold(self, tenant: str, holder: str, digests: Sequence[str]) -> None:
+    async def hold(self, tenant: str, holder: str, digests: Sequence[str], *, place: str | None = None) -> None:
         """See ``Catalog.hold``."""
         home = tenant.encode()
-        await self._database.write(lambda tx: rows.hold(tx, home, holder, rows.need(tx, home, digests)))
+        await self._database.write(lambda tx: rows.hold(tx, home, holder, rows.need(tx, home, digests), place=place))
 
     async def release(self, tenant: str, holder: str, digests: Sequence[str] | None = None) -> int:
         """See ``Catalog.release``."""
@@ -150,6 +150,15 @@ class SqliteCatalog:
         args = (tenant.encode(), holder.encode(), bytes.fromhex(after or ""), limit)
         found = await self._database.read(lambda connection: connection.execute(_HELD, args).fetchall())
         return [digest.lower() for (digest,) in found]
+
+    async def placed(self, *, tenant: str | None, after: Hold | None = None, limit: int = 500) -> list[Hold]:
+        """See ``Catalog.placed``."""
+        home, clock = None if tenant is None else tenant.encode(), self._database.clock
+        return await self._database.read(lambda db: rows.placed(db, clock.now_micros(), home, after, limit))
+
+    async def settle(self, changes: Sequence[tuple[Hold, str | None]]) -> int:
+        """See ``Catalog.settle``."""
+        return await self._database.write(lambda tx: rows.settle(tx, changes))
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
         """See ``Catalog.lease``."""
@@ -218,7 +227,7 @@ class SqliteCatalog:
             numbers = rows.need(tx, home, digests)
             row, appended, written = append(tx, stream, topic, (record,), key, find_first)
             part = tx.partition(row, appended.partition)
-            rows.hold(tx, home, holder, numbers, position(part.key, appended.offsets[0]))
+            rows.hold(tx, home, holder, numbers, pos=position(part.key, appended.offsets[0]))
             upkeep.appended(row, written)
             return appended
 

@@ -136,7 +136,13 @@ CREATE TABLE leases (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3)
+_V4: Final = """
+-- Where a message is that holds content on another log than this file's; for a message of this file pos says it.
+ALTER TABLE content_holds ADD COLUMN place TEXT;
+CREATE INDEX content_holds_place ON content_holds (tenant, holder, content) WHERE place IS NOT NULL;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4)
 """Scripts: the one at index n turns version n into n + 1. A released one never changes."""
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from laser.model.ids import new_conversation_id
-from laser.ports.catalog import Blob, Catalog, CollectedPage, NewBlob
+from laser.ports.catalog import Blob, Catalog, CollectedPage, Hold, NewBlob
 
 __all__ = ["CatalogCases", "Place", "digest_of", "inline", "new_key"]
 
@@ -58,8 +58,18 @@ class Place:
     async def has(self, data: bytes) -> bool:
         return await self.get(data) is not None
 
-    async def hold(self, holder: str, *data: bytes) -> None:
-        await self.catalog.hold(self.tenant, holder, [digest_of(each) for each in data])
+    async def hold(self, holder: str, *data: bytes, place: str | None = None) -> None:
+        await self.catalog.hold(self.tenant, holder, [digest_of(each) for each in data], place=place)
+
+    async def placed(self, *, limit: int = 500) -> list[Hold]:
+        """The tenant's holds with a place, page by page."""
+        found: list[Hold] = []
+        while True:
+            page = await self.catalog.placed(tenant=self.tenant, after=found[-1] if found else None, limit=limit)
+            assert len(page) <= limit
+            found += page
+            if len(page) < limit:
+                return found
 
     async def release(self, holder: str, *data: bytes) -> int:
         digests = [digest_of(each) for each in data]
