@@ -5,25 +5,22 @@ from laser.compaction.compaction import Compaction
 from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
 from laser.compaction.lcm.copying import copy_nodes
 from laser.compaction.lcm.folds import LcmFolds
+from laser.compaction.lcm.pages import FoldInfo, FoldPage, GrepHit, GrepPage, RowText, TextPage
 from laser.compaction.lcm.strategy import Lcm
-from laser.compaction.lcm.tools import FoldInfo, FoldPage, GrepHit, GrepPage, LcmTools, RowText, TextPage
+from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.prior import FoldProvider, Prior, StoredFold
 from laser.compaction.registry import StrategyRegistry
+from laser.compaction.requests import CompactionLimits
 from laser.compaction.rolling import Rolling
 from laser.compaction.saved import CompactionStep
 from laser.compaction.snapcompact.archive import ArchiveFolds
 from laser.compaction.snapcompact.strategy import Snapcompact
 from laser.compaction.snapcompact.tools import TranscriptTools
-from laser.compaction.strategy import (
-    CompactionLimits,
-    CompactionProgress,
-    CompactionStrategy,
-    CompactionView,
-    CompactionWork,
-)
+from laser.compaction.strategy import CompactionProgress, CompactionStrategy, CompactionWork
 from laser.compaction.summarizers.extractive import ExtractiveSummarizer
 from laser.compaction.summarizers.models import ModelSummarizer
 from laser.compaction.tools import RecoveryTool
+from laser.compaction.view import CompactionView
 from laser.content.collecting import CollectReport
 from laser.content.content import Content
 from laser.context.tokens import Tokenizer, tokens

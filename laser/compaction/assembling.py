@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from laser.compaction.inputs import PreparedInput, shown
 from laser.compaction.rows import stub_row
-from laser.compaction.strategy import CompactionView
+from laser.compaction.view import CompactionView
 
 __all__ = ["assemble"]
 

@@ -16,25 +16,20 @@ from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedR
 from laser.compaction.lcm.copying import copy_nodes
 from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.registry import StrategyRegistry
+from laser.compaction.requests import Request, check_tokens
 from laser.compaction.saved import UNCHOSEN, CompactionStep, SavedState
 from laser.compaction.sizes import Estimator, message_cost
 from laser.compaction.snapcompact.tools import TranscriptTools
-from laser.compaction.strategy import (
-    CompactionProgress,
-    CompactionStrategy,
-    CompactionView,
-    Request,
-    check_tokens,
-    summarizes,
-)
+from laser.compaction.strategy import CompactionProgress, CompactionStrategy, summarizes
 from laser.compaction.transcript import History, Transcript
+from laser.compaction.view import CompactionView
 from laser.compaction.work import SessionWork
 from laser.context.connection import Connection
 from laser.context.policies import check_count
 from laser.errors import BudgetError, CompactionError, InvalidError, LaserError, NotFoundError, SummaryError
 from laser.model.ids import parse_conversation_id
 from laser.ports.summarizer import Summarizer
-from laser.session.session import read_status
+from laser.session.status import read_status
 
 __all__ = ["Compaction"]
 

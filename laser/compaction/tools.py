@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["RecoveryTool"]
+from laser.errors import InvalidError, NotFoundError
+
+__all__ = ["RecoveryTool", "recovery_tool"]
 
 
 class RecoveryTool(msgspec.Struct, frozen=True):
@@ -22,3 +24,32 @@ class RecoveryTool(msgspec.Struct, frozen=True):
     description: str
     parameters: Mapping[str, Any]
     call: Callable[[Mapping[str, Any]], Awaitable[str]]
+
+
+def recovery_tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: Sequence[str],
+    run: Callable[..., Awaitable[msgspec.Struct]],
+) -> RecoveryTool:
+    """A tool that runs a method, and gives its answer, or what was wrong with the arguments, as JSON text."""
+
+    async def call(arguments: Mapping[str, Any]) -> str:
+        # A model's arguments are data: what does not fit is told to it, and nothing else is passed on.
+        unknown = [key for key in arguments if key not in properties]
+        missing = [key for key in required if key not in arguments]
+        if unknown or missing:
+            return _answer({"error": f"unknown arguments: {unknown}, missing: {missing}"})
+        given = {key: value for key, value in arguments.items() if value is not None}
+        try:
+            return _answer(await run(**given))
+        except (InvalidError, NotFoundError) as error:
+            return _answer({"error": str(error)})
+
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return RecoveryTool(name, description, schema, call)
+
+
+def _answer(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -8,8 +8,9 @@ from typing import Protocol
 import msgspec
 
 from laser.compaction.events import Saved
-from laser.compaction.strategy import CompactionProgress, CompactionView
+from laser.compaction.strategy import CompactionProgress
 from laser.compaction.summarizing import ask
+from laser.compaction.view import CompactionView
 from laser.memory.redaction import redact
 from laser.model.ids import new_conversation_id
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest

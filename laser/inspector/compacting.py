@@ -9,7 +9,7 @@ from starlette.requests import Request
 import laser as ls
 from laser.compaction.compaction import Compaction
 from laser.compaction.inputs import ContextObservation, PreparedRequest
-from laser.compaction.lcm.tools import FoldInfo
+from laser.compaction.lcm.pages import FoldInfo
 from laser.inspector.layout import block, facts, moment, page, table, tokens
 from laser.inspector.markup import Markup, tag
 from laser.inspector.room import Room, number_of, session_of

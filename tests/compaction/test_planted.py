@@ -15,8 +15,9 @@ from laser.compaction.inputs import PreparedInput
 from laser.compaction.lcm import nodes
 from laser.compaction.lcm import strategy as lcm_strategy
 from laser.compaction.rolling import Rolling
-from laser.compaction.strategy import CompactionStrategy, CompactionView, CompactionWork
+from laser.compaction.strategy import CompactionStrategy, CompactionWork
 from laser.compaction.units import Unit
+from laser.compaction.view import CompactionView
 from laser.errors import SummaryError
 from laser.ports.summarizer import Summary, SummaryRequest
 from laser.testing import CompactionConformance

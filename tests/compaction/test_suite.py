@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from laser.compaction.lcm.strategy import Lcm
+from laser.compaction.requests import Request
 from laser.compaction.rolling import Rolling
 from laser.compaction.snapcompact.strategy import Snapcompact
-from laser.compaction.strategy import CompactionStrategy, Request
+from laser.compaction.strategy import CompactionStrategy
 from laser.testing import CompactionConformance
 
 

@@ -7,7 +7,7 @@ import pytest
 import laser as ls
 from laser.compaction.lcm.copying import copy_nodes
 from laser.compaction.registry import StrategyRegistry
-from laser.compaction.strategy import CompactionLimits
+from laser.compaction.requests import CompactionLimits
 from laser.testing.compaction_cases.base import Desk, assistant, user
 from laser.testing.compaction_checks import check_request, shown_places
 

@@ -12,11 +12,13 @@ from laser.compaction.assembling import assemble
 from laser.compaction.inputs import PreparedInput, said
 from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, join_spans, read_tree, rows_digest, spans_of
 from laser.compaction.planning import plan_eviction, plan_stubs
+from laser.compaction.requests import CompactionLimits
 from laser.compaction.rows import Row, tokens_of
 from laser.compaction.sizes import text_cost
-from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork
+from laser.compaction.strategy import CompactionWork
 from laser.compaction.summarizing import OversizedSummaryError, Piece, piece_limit, pieces_of, split_text, summarize_all
 from laser.compaction.text import neutral
+from laser.compaction.view import CompactionView
 from laser.errors import CompactionError
 from laser.memory.redaction import redact
 from laser.ports.summarizer import SummaryKind

@@ -6,87 +6,27 @@ They read only, and work whatever strategy a session has. Image bytes are in no 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from laser.compaction.events import Saved
 from laser.compaction.lcm.nodes import Node, Tree, read_tree
+from laser.compaction.lcm.pages import FoldInfo, FoldPage, GrepHit, GrepPage, RowText, TextPage, fold_info
 from laser.compaction.lcm.searching import TextIndex, excerpt
 from laser.compaction.rows import Row
-from laser.compaction.tools import RecoveryTool
+from laser.compaction.tools import RecoveryTool, recovery_tool
 from laser.compaction.transcript import History
 from laser.errors import InvalidError, LimitError, NotFoundError
 from laser.limits import MAX_LCM_PAGE, MAX_LCM_PAGE_BYTES, MAX_LCM_QUERY_BYTES
 
-__all__ = ["FoldInfo", "FoldPage", "GrepHit", "GrepPage", "LcmTools", "RowText", "TextPage", "recovery_tool"]
+__all__ = ["LcmTools"]
 
 Look = Callable[[], Awaitable[tuple[History, Sequence[Saved], dict[Any, Any]]]]
 
 _CURSOR: Final = re.compile(r"(row|node):([0-9]{1,15})(?:\+([0-9]{1,10}))?")
-
-
-class FoldInfo(msgspec.Struct, frozen=True):
-    """A node of the summaries.
-
-    Attributes:
-        number: its name. level: 0 for a summary of rows. parent: the node that was made of it, and others.
-        children: the nodes that it was made of. spans: places of its rows, first and last of each stretch.
-        rows, tokens: of its source. text: the summary. pointer: there is none, the text says where the source is.
-    """
-
-    number: int
-    level: int
-    parent: int | None
-    children: tuple[int, ...]
-    spans: tuple[tuple[int, int], ...]
-    rows: int
-    tokens: int
-    text: str
-    pointer: bool
-
-
-class FoldPage(msgspec.Struct, frozen=True):
-    """Nodes, oldest first. next: what to give as ``after`` for more; ``None`` at the end."""
-
-    folds: tuple[FoldInfo, ...]
-    next: int | None
-
-
-class GrepHit(msgspec.Struct, frozen=True):
-    """Where a text stands: in row ``seq``, or in the summary of node ``node``. role: of the row. excerpt: around it."""
-
-    excerpt: str
-    seq: int | None = None
-    role: str | None = None
-    node: int | None = None
-
-
-class GrepPage(msgspec.Struct, frozen=True):
-    """Hits: rows in order, then summaries. next: what to give as ``after`` for more; ``None`` at the end."""
-
-    hits: tuple[GrepHit, ...]
-    next: str | None
-
-
-class RowText(msgspec.Struct, frozen=True):
-    """The words of a row, or of a part of it. start: characters of the row before them. whole: they are all of it."""
-
-    seq: int
-    role: str | None
-    text: str
-    start: int = 0
-    whole: bool = True
-
-
-class TextPage(msgspec.Struct, frozen=True):
-    """Rows in order. next: what to give as ``after`` for more; ``None`` at the end."""
-
-    rows: tuple[RowText, ...]
-    next: str | None
 
 
 # Inside the class the name is its method.
@@ -114,7 +54,7 @@ class LcmTools:
             raise InvalidError(f"after: {after!r:.40} is not the number of a node", argument="after")
         nodes = [tree.nodes[number] for number in sorted(tree.nodes) if number > after]
         more = nodes[count - 1].number if len(nodes) > count else None
-        return FoldPage(tuple(_info(tree, node) for node in nodes[:count]), more)
+        return FoldPage(tuple(fold_info(tree, node) for node in nodes[:count]), more)
 
     async def describe(self, node: int) -> FoldInfo:
         """A node: its source, its children, its summary.
@@ -123,7 +63,7 @@ class LcmTools:
             NotFoundError: there is none of this number.
         """
         _, tree = await self._read()
-        return _info(tree, _node(tree, node))
+        return fold_info(tree, _node(tree, node))
 
     async def grep(self, text: str, *, node: int | None = None, after: str | None = None, limit: int = 20) -> GrepPage:
         """Where a text stands, in rows and in summaries. Upper and lower case are alike; nothing else is.
@@ -239,20 +179,6 @@ class LcmTools:
         return found
 
 
-def _info(tree: Tree, node: Node) -> FoldInfo:
-    return FoldInfo(
-        node.number,
-        node.level,
-        tree.parents.get(node.number),
-        node.children,
-        node.spans,
-        node.rows,
-        node.tokens,
-        node.text,
-        node.pointer,
-    )
-
-
 def _node(tree: Tree, number: int) -> Node:
     if type(number) is not int:
         raise InvalidError(f"node: {number!r:.40} is not the number of a node", argument="node")
@@ -309,32 +235,3 @@ def _check_query(text: str) -> None:
             size=size,
             limit=MAX_LCM_QUERY_BYTES,
         )
-
-
-def recovery_tool(
-    name: str,
-    description: str,
-    properties: Mapping[str, Any],
-    required: Sequence[str],
-    run: Callable[..., Awaitable[msgspec.Struct]],
-) -> RecoveryTool:
-    """A tool that runs a method, and gives its answer, or what was wrong with the arguments, as JSON text."""
-
-    async def call(arguments: Mapping[str, Any]) -> str:
-        # A model's arguments are data: what does not fit is told to it, and nothing else is passed on.
-        unknown = [key for key in arguments if key not in properties]
-        missing = [key for key in required if key not in arguments]
-        if unknown or missing:
-            return _answer({"error": f"unknown arguments: {unknown}, missing: {missing}"})
-        given = {key: value for key, value in arguments.items() if value is not None}
-        try:
-            return _answer(await run(**given))
-        except (InvalidError, NotFoundError) as error:
-            return _answer({"error": str(error)})
-
-    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    return RecoveryTool(name, description, schema, call)
-
-
-def _answer(value: object) -> str:
-    return msgspec.json.encode(value).decode()

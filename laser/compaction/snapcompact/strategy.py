@@ -13,35 +13,31 @@ from laser.compaction.assembling import assemble
 from laser.compaction.inputs import PreparedInput, said
 from laser.compaction.planning import plan_eviction, plan_stubs
 from laser.compaction.prior import Prior
+from laser.compaction.requests import CompactionLimits, Request
 from laser.compaction.rolling import Rolling
-from laser.compaction.rows import Row
 from laser.compaction.snapcompact.archive import (
     SNAPCOMPACT,
     Archive,
     SnapState,
     cells_of,
-    decode_state,
     pages_of,
     read_archive,
 )
 from laser.compaction.snapcompact.drawing import FrameCache, check_pillow
 from laser.compaction.snapcompact.frames import Frame, Shape, frame_budget, lay_out, payload_of, shape_for
-from laser.compaction.strategy import CompactionLimits, CompactionView, CompactionWork, Request
+from laser.compaction.snapcompact.stretches import Stretch, stretches_of
+from laser.compaction.snapcompact.worded import WordedWork, as_text
+from laser.compaction.strategy import CompactionWork
 from laser.compaction.summarizing import paragraph
 from laser.compaction.text import neutral
-from laser.compaction.units import Unit
+from laser.compaction.view import CompactionView
 from laser.errors import CompactionError, InvalidError
 from laser.limits import MAX_FRAMES
 from laser.memory.redaction import redact
-from laser.ports.summarizer import Summary, SummaryRequest
 
 __all__ = ["Snapcompact"]
 
-_PAGE_TOKENS: Final = 4_000
-_LEAST_PAGE: Final = 256
 _FIRST_CAPTION: Final = 96
-
-_Stretch = tuple[tuple[tuple[int, int], ...], list[Row]]
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -114,7 +110,7 @@ class Snapcompact:
             ConfigError: there are pictures to draw, and Pillow is not installed.
         """
         if self.summarizes(view.request):
-            return await self._rolling.project(_as_text(self._rolling, view))
+            return await self._rolling.project(as_text(self._rolling, view))
         seen = self._see(view)
         pictures = [await self._picture(frame, seen.shape) for frame in seen.frames]
         return self._assemble(view, seen, pictures)
@@ -126,8 +122,8 @@ class Snapcompact:
             ConfigError: Pillow is not installed; nothing was changed.
         """
         if self.summarizes(view.request):
-            text_work = _TextWork(self._rolling, work)
-            return await self._rolling.compact(_as_text(self._rolling, view), text_work, force=force)
+            text_work = WordedWork(self._rolling, work)
+            return await self._rolling.compact(as_text(self._rolling, view), text_work, force=force)
         seen = self._see(view)
         before = self._tokens(view)
         room = self._room(view, seen)
@@ -153,7 +149,7 @@ class Snapcompact:
                 window=view.window,
             )
         check_pillow()
-        states = await self._pages(view, work, _stretches(view, plan.evicted, seen.covered))
+        states = await self._pages(view, work, stretches_of(view, plan.evicted, seen.covered))
         if stubs != seen.archive.stubs:
             states.append(_encode(SnapState(stubs=stubs)))
         after_view = view
@@ -237,7 +233,7 @@ class Snapcompact:
     # ------------------------------------------------------------------------------------------------ making
 
     async def _pages(
-        self, view: CompactionView, work: CompactionWork, stretches: Sequence[_Stretch]
+        self, view: CompactionView, work: CompactionWork, stretches: Sequence[Stretch]
     ) -> list[msgspec.Raw]:
         total = sum(row.tokens for _, rows in stretches for row in rows)
         done = 0
@@ -262,73 +258,6 @@ class Snapcompact:
 
     def __repr__(self) -> str:
         return f"Snapcompact({self.limits}, archive_percent={self.archive_percent}, max_frames={self.max_frames})"
-
-
-class _TextWork:
-    """What ``rolling`` saves, as a record of this strategy."""
-
-    def __init__(self, rolling: Rolling, work: CompactionWork) -> None:
-        self._rolling = rolling
-        self._work = work
-
-    async def ask(self, request: SummaryRequest, *, redacted: bool = False) -> Summary:
-        """See ``CompactionWork.ask``."""
-        return await self._work.ask(request, redacted=redacted)
-
-    async def save(self, state: object, *, before: int = 0, after: int = 0) -> CompactionView | None:
-        """See ``CompactionWork.save``."""
-        text = msgspec.Raw(msgspec.json.encode(state))
-        view = await self._work.save(SnapState(text=text), before=before, after=after)
-        return None if view is None else _as_text(self._rolling, view)
-
-    def report(self, done: int, total: int) -> None:
-        """See ``CompactionWork.report``."""
-        self._work.report(done, total)
-
-
-def _as_text(rolling: Rolling, view: CompactionView) -> CompactionView:
-    """The session as ``rolling`` sees it in this one's place: with what it kept here, and the archive as pages."""
-    states: list[tuple[str, msgspec.Raw]] = []
-    for name, raw in zip(view.ids(SNAPCOMPACT), view.saved(SNAPCOMPACT), strict=True):
-        text = decode_state(raw, view.memo).text
-        if bytes(text):
-            states.append((name, text))
-    return view.lent_to(rolling, states)
-
-
-def _stretches(view: CompactionView, evicted: Sequence[int], covered: Sequence[int]) -> list[_Stretch]:
-    """Units to archive together: their spans and rows. Partners are in one stretch."""
-    history = view.history
-    target = _PAGE_TOKENS if view.window is None else max(_LEAST_PAGE, min(_PAGE_TOKENS, view.window // 8))
-    groups: list[list[Unit]] = []
-    spent, last = 0, -1
-    for number in evicted:
-        unit = history.units[number]
-        if not groups or (number > last and spent + unit.tokens > target):
-            groups.append([])
-            spent = 0
-        groups[-1].append(unit)
-        spent += unit.tokens
-        last = max(last, unit.last)
-    return [_stretch(history.rows, group, covered) for group in groups]
-
-
-def _stretch(rows: Sequence[Row], units: Sequence[Unit], covered: Sequence[int]) -> _Stretch:
-    spans: list[tuple[int, int]] = []
-    found: list[Row] = []
-    before = -2
-    for unit in units:
-        for place in range(unit.start, unit.stop):
-            if covered[place] or rows[place].pinned:
-                continue
-            seq = rows[place].seq
-            if place == before + 1:
-                spans[-1] = spans[-1][0], seq
-            else:
-                spans.append((seq, seq))
-            before = place
-            found.append(rows[place])
-    return tuple(spans), found
 
 
 def _encode(state: Any) -> msgspec.Raw:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from laser.compaction.lcm.tools import GrepPage, LcmTools, TextPage, recovery_tool
-from laser.compaction.tools import RecoveryTool
+from laser.compaction.lcm.pages import GrepPage, TextPage
+from laser.compaction.lcm.tools import LcmTools
+from laser.compaction.tools import RecoveryTool, recovery_tool
 
 __all__ = ["TranscriptTools"]
 

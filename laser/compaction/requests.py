@@ -1,0 +1,71 @@
+"""What the caller knows of a model call, and when a strategy compacts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laser.compaction.inputs import PreparedInput
+from laser.errors import BudgetError, InvalidError
+
+__all__ = ["CompactionLimits", "Request", "check_tokens"]
+
+
+class CompactionLimits(msgspec.Struct, frozen=True):
+    """When a strategy compacts, and what it leaves.
+
+    Attributes:
+        trigger_percent: of the window, 1 to 100: a request that reaches it is compacted.
+        tail_percent: of the window, 1 to 99 and below the trigger: what stays as it is, about.
+        window: tokens; ``None`` takes the window that the caller names for its model.
+
+    Raises:
+        InvalidError: a value out of its range.
+    """
+
+    trigger_percent: int = 90
+    tail_percent: int = 25
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("trigger_percent", 1, 100), ("tail_percent", 1, 99)):
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise InvalidError(f"{name}: {value!r} is not a whole number from {low} to {high}", argument=name)
+        if self.tail_percent >= self.trigger_percent:
+            raise InvalidError(
+                f"tail_percent: {self.tail_percent} is not below trigger_percent {self.trigger_percent}",
+                argument="tail_percent",
+            )
+        if self.window is not None:
+            check_tokens(self.window, "window", least=1)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the caller knows of the model call.
+
+    Attributes:
+        window: tokens of the model's window, ``None`` unknown. reserved: tokens to keep for what is no input.
+        context: inputs that come first and are never compacted.
+        images: whether the model reads images, ``None`` unknown. provider: its provider's name.
+        keep_last: messages that stay as they are, at least, in the place of the tail's share of the window.
+        summary_tokens: how long a summary may become, at most; ``None`` leaves it to the window.
+    """
+
+    window: int | None = None
+    reserved: int = 0
+    context: tuple[PreparedInput, ...] = ()
+    images: bool | None = None
+    provider: str | None = None
+    keep_last: int | None = None
+    summary_tokens: int | None = None
+
+
+def check_tokens(value: object, argument: str, least: int = 0) -> int:
+    """A count of tokens.
+
+    Raises:
+        BudgetError: it is none.
+    """
+    if type(value) is not int or value < least:
+        raise BudgetError(f"{argument}: {value!r:.40} is not a whole number of tokens from {least}", argument=argument)
+    return value
