@@ -2,68 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, Literal, overload
+from typing import Final
 
-from laser.context.catching_up import CatchUpProgress
 from laser.context.connection import Connection
-from laser.errors import InvalidError
-from laser.graph.arguments import (
-    check_count,
-    read_edges,
-    read_hops,
-    read_nodes,
-    read_source,
-    read_start,
-    read_stretch,
-)
-from laser.graph.folding import GraphFold
-from laser.graph.walking import Walker
-from laser.limits import (
-    MAX_GRAPH_DEPTH,
-    MAX_GRAPH_LABEL_BYTES,
-    MAX_GRAPH_RESULTS,
-    MAX_GRAPH_VALUE_BYTES,
-    MAX_GRAPH_WRITE,
-)
-from laser.model.graph import (
-    Edge,
-    GraphSource,
-    Moment,
-    Node,
-    check_label,
-    check_moment,
-    check_node_id,
-    check_text,
-    node_id_of,
-    node_of,
-)
+from laser.graph.arguments import read_edges, read_nodes, read_source, read_stretch
+from laser.graph.reading import GraphReader
+from laser.limits import MAX_GRAPH_WRITE
+from laser.model.graph import Edge, GraphSource, Moment, Node, check_label, check_moment, node_id_of, node_of
 from laser.model.graph_change import EdgeFact, GraphWrite
-from laser.model.graph_walks import (
-    RETURNS,
-    Direction,
-    GraphExport,
-    GraphHit,
-    GraphPath,
-    GraphReturns,
-    Hop,
-    Triplet,
-    check_direction,
-)
-from laser.model.messages import ContextMessage, SkippedRecord
-from laser.ports.clock import Clock, SystemClock
+from laser.model.messages import ContextMessage
+from laser.ports.clock import Clock
 from laser.ports.graph_view import GraphView
-from laser.wire.graph import check_graph_name
 
 __all__ = ["Graph"]
 
-_LIMIT: Final = 100
 # A relinking closes so many edges a record; the nodes and the new edge go with the first one.
 _CLOSE: Final = MAX_GRAPH_WRITE - 3
 
 
-class Graph:
+class Graph(GraphReader):
     """A graph of what agents know: nodes, and edges that hold for stretches of time.
 
     ``Laser.graph`` and ``ContextScope.graph`` make it, without any I/O. It is folded from the topic ``agent.graph`` of
@@ -83,20 +42,8 @@ class Graph:
     def __init__(
         self, laser: Connection, name: str, conversation: str | None = None, *, clock: Clock | None = None
     ) -> None:
-        self._name = check_graph_name(name)
+        super().__init__(laser, name, clock=clock)
         self._conversation = conversation
-        self._clock = clock or SystemClock()
-        self._fold = laser.share("graph", lambda: GraphFold(laser))
-
-    @property
-    def name(self) -> str:
-        """The graph's name."""
-        return self._name
-
-    @property
-    def skipped(self) -> tuple[SkippedRecord, ...]:
-        """Records of the topic that are none of a graph, or damaged: the first 1,000 that this client came across."""
-        return self._fold.skipped
 
     async def upsert(
         self,
@@ -225,201 +172,6 @@ class Graph:
             ended.update(other.id for other in others)
             written = True
 
-    async def node(self, id: Node | str) -> Node | None:
-        """A node as it is known, ``None`` where it is not."""
-        key = node_id_of(id, "id")
-        found = await self._fold.ask(lambda view: view.nodes(self._name, [key]))
-        return found[0] if found else None
-
-    async def find(
-        self, label: str | None = None, value: str | None = None, *, after: str | None = None, limit: int = _LIMIT
-    ) -> list[Node]:
-        """Nodes with this label and this value, by id.
-
-        Args:
-            label, value: exact; ``None`` for any. after: go on after this id. limit: 1 to ``MAX_GRAPH_RESULTS``.
-        """
-        if label is not None:
-            check_text(label, "label", MAX_GRAPH_LABEL_BYTES)
-        if value is not None:
-            check_text(value, "value", MAX_GRAPH_VALUE_BYTES)
-        start = None if after is None else check_node_id(after, "after")
-        check_count(limit, "limit", MAX_GRAPH_RESULTS)
-        return await self._fold.ask(
-            lambda view: view.find(self._name, label=label, value=value, after=start, limit=limit)
-        )
-
-    async def neighbors(
-        self,
-        node: Node | str,
-        direction: Direction = "out",
-        edge_type: str | None = None,
-        depth: int = 1,
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-    ) -> list[GraphHit]:
-        """The nodes around a node, nearest first, each once, without itself.
-
-        Args:
-            direction: ``out`` along edges, ``in`` against them, ``both``.
-            edge_type: only over edges of this type. depth: hops, 1 to ``MAX_GRAPH_DEPTH``.
-            limit: 1 to ``MAX_GRAPH_RESULTS``.
-
-        Raises:
-            LimitError: it takes more than ``MAX_GRAPH_EDGES`` edges to tell.
-        """
-        key, moment = node_id_of(node, "node"), check_moment(as_of, "as_of")
-        check_direction(direction)
-        if edge_type is not None:
-            check_label(edge_type, "edge_type")
-        check_count(depth, "depth", MAX_GRAPH_DEPTH)
-        check_count(limit, "limit", MAX_GRAPH_RESULTS)
-        now = self._now()
-        return await self._fold.ask(
-            lambda view: Walker(view, self._name, moment, now, "depth").neighbors(
-                key, direction, edge_type, depth, limit
-            )
-        )
-
-    async def incoming(
-        self,
-        node: Node | str,
-        edge_type: str | None = None,
-        depth: int = 1,
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-    ) -> list[GraphHit]:
-        """The nodes whose edges lead to a node: ``neighbors`` with the direction ``in``."""
-        return await self.neighbors(node, "in", edge_type, depth, as_of=as_of, limit=limit)
-
-    @overload
-    async def traverse(
-        self,
-        start: Node | str | Sequence[Node | str],
-        hops: Sequence[Hop | str],
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-        returns: Literal["nodes"] = "nodes",
-    ) -> list[Node]: ...
-
-    @overload
-    async def traverse(
-        self,
-        start: Node | str | Sequence[Node | str],
-        hops: Sequence[Hop | str],
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-        returns: Literal["edges"],
-    ) -> list[Edge]: ...
-
-    @overload
-    async def traverse(
-        self,
-        start: Node | str | Sequence[Node | str],
-        hops: Sequence[Hop | str],
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-        returns: Literal["paths"],
-    ) -> list[GraphPath]: ...
-
-    @overload
-    async def traverse(
-        self,
-        start: Node | str | Sequence[Node | str],
-        hops: Sequence[Hop | str],
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-        returns: Literal["triplets"],
-    ) -> list[Triplet]: ...
-
-    async def traverse(
-        self,
-        start: Node | str | Sequence[Node | str],
-        hops: Sequence[Hop | str],
-        *,
-        as_of: Moment | None = None,
-        limit: int = _LIMIT,
-        returns: GraphReturns = "nodes",
-    ) -> list[Node] | list[Edge] | list[GraphPath] | list[Triplet]:
-        """Where hops lead, taken one after another. A way may come back to where it was.
-
-        Args:
-            start: one node or several, at most ``MAX_GRAPH_RESULTS``.
-            hops: 1 to ``MAX_GRAPH_DEPTH``; a text is the type of edges to follow along.
-            limit: results, 1 to ``MAX_GRAPH_RESULTS``.
-            returns: ``nodes``: those that are reached with the last hop. Of the ways that take every hop, ``edges``:
-                the edges; ``triplets``: the edges with their nodes; ``paths``: each way as a whole.
-
-        Raises:
-            LimitError: it takes more than ``MAX_GRAPH_EDGES`` edges to tell.
-        """
-        ids, steps, moment = read_start(start), read_hops(hops), check_moment(as_of, "as_of")
-        check_count(limit, "limit", MAX_GRAPH_RESULTS)
-        if returns not in RETURNS:
-            raise InvalidError(f"returns: {returns!r:.40} is not one of {', '.join(RETURNS)}", argument="returns")
-        now = self._now()
-        return await self._fold.ask(lambda view: self._walk(view, ids, steps, moment, now, limit, returns))
-
-    async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
-        """Throws the read view of all of the stream's graphs away, and folds it anew from the log.
-
-        Args:
-            progress: called after each page, and at the end.
-
-        Returns:
-            Records that were read.
-        """
-        return await self._fold.rebuild(progress)
-
-    async def export(self) -> GraphExport:
-        """The whole graph, in memory: every node, and every edge with all its stretches of time."""
-        return await self._fold.ask(self._export)
-
-    async def _export(self, view: GraphView) -> GraphExport:
-        nodes: list[Node] = []
-        while page := await view.find(
-            self._name, label=None, value=None, after=nodes[-1].id if nodes else None, limit=MAX_GRAPH_RESULTS
-        ):
-            nodes += page
-        edges: list[Edge] = []
-        while stretches := await view.edges(self._name, after=edges[-1].id if edges else None, limit=MAX_GRAPH_RESULTS):
-            edges += stretches
-        return GraphExport(self._name, tuple(nodes), tuple(edges))
-
-    async def _walk(
-        self,
-        view: GraphView,
-        ids: list[str],
-        steps: list[Hop],
-        moment: int | None,
-        now: int,
-        limit: int,
-        returns: GraphReturns,
-    ) -> list[Node] | list[Edge] | list[GraphPath] | list[Triplet]:
-        walker = Walker(view, self._name, moment, now, "hops")
-        if returns == "nodes":
-            ends = (await walker.walk(ids, steps, lambda last: len({step.end for step in last}) >= limit)).ends(limit)
-            nodes = await walker.nodes(ends)
-            return [nodes[key] for key in ends if key in nodes]
-        walk = await walker.walk(ids, steps, lambda last: len(last) >= 2 * limit)
-        if returns == "edges":
-            return walk.edges(limit)
-        if returns == "triplets":
-            edges = walk.edges(limit)
-            return walk.triplets(
-                limit, await walker.nodes([key for edge in edges for key in (edge.source, edge.target)])
-            )
-        ways = walk.ways(limit)
-        passed = await walker.nodes([key for way in ways for step in way for key in (step.start, step.end)])
-        paths = [walk.path(way, passed) for way in ways]
-        return [path for path in paths if path is not None]
-
     async def _rivals(self, edge: Edge, moment: int | None, now: int, view: GraphView) -> tuple[list[Edge], list[Edge]]:
         """Edges of the same relation to other nodes that hold, and the stretches of this one that do."""
         others = await view.edges_of(
@@ -445,12 +197,6 @@ class Graph:
         if nodes or edges:
             write = GraphWrite(self._name, tuple(nodes), tuple(edges), place)
             await self._fold.write(write, self._conversation or said_in)
-
-    def _now(self) -> int:
-        return self._clock.now_micros()
-
-    def __repr__(self) -> str:
-        return f"Graph({self._name!r})"
 
 
 def _open(edge: Edge, at: int | None, *, new: bool) -> EdgeFact:

@@ -10,7 +10,7 @@ import msgspec
 from laser.errors import LimitError
 from laser.limits import MAX_GRAPH_EDGES
 from laser.model.graph import Edge, Node
-from laser.model.graph_walks import Direction, GraphHit, GraphPath, Hop, Triplet
+from laser.model.graph_walks import Direction, GraphHit, GraphPath, GraphReturns, Hop, Triplet
 from laser.ports.graph_view import GraphView
 
 __all__ = ["Walk", "Walker"]
@@ -86,6 +86,25 @@ class Walker:
             layers.append(steps)
             frontier = list(dict.fromkeys(step.end for step in steps))
         return Walk(layers)
+
+    async def traverse(
+        self, start: Sequence[str], hops: Sequence[Hop], limit: int, returns: GraphReturns
+    ) -> list[Node] | list[Edge] | list[GraphPath] | list[Triplet]:
+        """What ``Graph.traverse`` returns."""
+        if returns == "nodes":
+            ends = (await self.walk(start, hops, lambda last: len({step.end for step in last}) >= limit)).ends(limit)
+            nodes = await self.nodes(ends)
+            return [nodes[key] for key in ends if key in nodes]
+        walk = await self.walk(start, hops, lambda last: len(last) >= 2 * limit)
+        if returns == "edges":
+            return walk.edges(limit)
+        if returns == "triplets":
+            edges = walk.edges(limit)
+            return walk.triplets(limit, await self.nodes([key for edge in edges for key in (edge.source, edge.target)]))
+        ways = walk.ways(limit)
+        passed = await self.nodes([key for way in ways for step in way for key in (step.start, step.end)])
+        paths = [walk.path(way, passed) for way in ways]
+        return [path for path in paths if path is not None]
 
     async def steps(
         self, frontier: Sequence[str], hop: Hop, enough: Callable[[list[Step]], bool] | None = None

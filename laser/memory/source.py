@@ -16,7 +16,7 @@ from laser.model.messages import SkippedRecord
 from laser.model.records import LogRecord, NewRecord
 from laser.model.topics import AgentTopic, TopicInfo
 from laser.ports.memory_view import MemoryView
-from laser.wire.memory import decode_memory
+from laser.wire.memory_reading import decode_memory
 
 __all__ = ["MemorySource"]
 

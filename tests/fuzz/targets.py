@@ -46,7 +46,7 @@ from laser.wire.cbor import decode_cbor
 from laser.wire.content import decode_entry
 from laser.wire.envelope import decode_envelope
 from laser.wire.graph import decode_graph
-from laser.wire.memory import decode_memory
+from laser.wire.memory_reading import decode_memory
 from laser.wire.provenance import decode_provenance
 from laser.wire.snapshot import decode_snapshot
 from laser.wire.state_json import decode_state

@@ -9,7 +9,7 @@ import pytest
 
 import laser as ls
 from laser.model.records import LogRecord
-from laser.wire.memory import decode_memory
+from laser.wire.memory_reading import decode_memory
 from tests.context.logs import put_raw
 from tests.memory.making import C1, C2, TOPIC, HashEmbedder, texts
 

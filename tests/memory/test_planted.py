@@ -21,6 +21,7 @@ from laser.engines.sqlite.views import memory_keyword, memory_names, memory_writ
 from laser.memory import fold, forgetting
 from laser.model.memory import FactMark
 from laser.wire import memory as wire
+from laser.wire import memory_reading
 from tests.memory import test_facts, test_folding, test_forgetting, test_records, test_scopes
 from tests.memory.making import changes
 from tests.properties import examples
@@ -145,9 +146,9 @@ PLANTS = {
     "the user is not looked at": Plant(memory_names, '("user", USER, owner.user),', "", READS),
     "one look clears": Plant(forgetting, "        if not found:", "        if seen or not found:", CLEAR),
     "a forget asks not whose it is": Plant(forgetting, "    elif owner.sees(found.owner):", "    else:", WRITES),
-    "the end of a fact is not written": Plant(wire, '(_EXPIRES_KEY, "expires", expires),', "", ROUND_TRIP),
+    "the end of a fact is not written": Plant(wire, '(EXPIRES_KEY, "expires", expires),', "", ROUND_TRIP),
     "a body's length ends at a byte": Plant(wire, '(1 << 8, ">BB")', '(1 << 9, ">BB")', ROUND_TRIP),
-    "everybody is the engine": Plant(wire, 'texts.get(_ORIGIN_KEY, "engine")', '"engine"', FACTS),
+    "everybody is the engine": Plant(memory_reading, 'texts.get(ORIGIN_KEY, "engine")', '"engine"', FACTS),
 }
 
 

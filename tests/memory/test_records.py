@@ -20,12 +20,12 @@ from laser.testing.strategies import mutations
 from laser.wire.blocks import STRING, UINT32, Header, decode_block, encode_block
 from laser.wire.memory import (
     content_id,
-    decode_memory,
     encode_feedback,
     encode_forget,
     encode_item,
     memory_headers,
 )
+from laser.wire.memory_reading import decode_memory
 from tests.memory.making import C1
 from tests.properties import decodes, examples
 from tests.shared import golden_copy

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from laser.model.ids import new_conversation_id
 from laser.model.memory import MEMORY_KINDS, MemoryKind
 from laser.wire.cbor import decode_cbor
-from laser.wire.memory import _plain_item, encode_item
+from laser.wire.memory import encode_item
+from laser.wire.memory_reading import _plain_item
 
 
 @given(st.binary(max_size=400), st.sampled_from(MEMORY_KINDS), st.integers(0, 10_000), st.integers(0, 7))
