@@ -46,14 +46,15 @@ from laser.session.active.state import (
     compaction_due,
 )
 from laser.session.active.turns import Run, Turn
+from laser.session.copying import MessageOrigin
 from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
 from laser.session.discovery.reports import Discovery, DiscoveryReport, Skill, SourceReport
 from laser.session.discovery.trees import TreeFiles
-from laser.session.forking import MessageOrigin
 from laser.session.runs import RunDetail, TurnDetail
-from laser.session.session import Session, SessionReading
+from laser.session.session import Session
 from laser.session.sessions import Sessions
 from laser.session.transcript import TranscriptPage
+from laser.session.views import SessionReading
 from laser.workspace.directories import ImportReport
 from laser.workspace.heads import Version
 from laser.workspace.workspace import Change, FileInfo, Head, TreeView, Workspace

@@ -25,6 +25,7 @@ __all__ = [
     "check_label",
     "decode_event",
     "encode_event",
+    "failure",
     "fold_status",
 ]
 
@@ -95,6 +96,14 @@ class SessionStatus(msgspec.Struct, frozen=True):
     def began_at_micros(self) -> int:
         """When its first record was written: a fork's copies are on the log before it starts."""
         return self.started_at_micros if self.origin is None else self.origin.began_at_micros
+
+
+def failure(error: object) -> LifecycleEvent:
+    """The end of a session that failed. An exception is kept as its type and text."""
+    if isinstance(error, BaseException):
+        text = str(error).encode(errors="replace").decode()
+        return LifecycleEvent("failed", error={"type": type(error).__name__, "message": text})
+    return LifecycleEvent("failed", error=error)
 
 
 def encode_event(event: LifecycleEvent) -> bytes:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import anyio.to_thread
-import msgspec
 
 from laser.content.content import Content
-from laser.context.connection import Connection
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
-from laser.errors import ConflictError, InvalidError, NotFoundError
+from laser.errors import NotFoundError
 from laser.limits import DEFAULT_COMPACTION_LEASE_SECONDS, DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
 from laser.model.checks import check_topics
 from laser.model.content import ContentRef
 from laser.model.ids import new_conversation_id
 from laser.model.messages import ContextMessage
-from laser.model.provenance import Provenance
 from laser.model.topics import AgentTopic
 from laser.models.selection import ApiKind
 from laser.ports.files import Files
@@ -28,20 +25,19 @@ from laser.session.active.active import ActiveContext
 from laser.session.active.compacting import Compactor, compact
 from laser.session.active.entries import NewEntry
 from laser.session.active.events import CompactionMode
-from laser.session.active.reading import ActiveLog
 from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
 from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
 from laser.session.discovery.reports import Discovery, Skill, encode_report
-from laser.session.forking import MessageOrigin, copy_session, hold_for, read_origin, session_holder
-from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, fold_status
+from laser.session.forking import copy_session, hold_for, session_holder
+from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, failure
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
-from laser.session.runs import RunDetail, read_run, read_runs
 from laser.session.scope import ContextScope
-from laser.session.transcript import DEFAULT_PAGE, TranscriptPage, read_transcript
+from laser.session.status import finish
 from laser.session.unmoved import check_after, check_unmoved
+from laser.session.views import SessionViews
 
-__all__ = ["Session", "SessionReading", "read_status"]
+__all__ = ["Session"]
 
 _logger = logging.getLogger("laser.session")
 
@@ -51,39 +47,13 @@ _DISCOVERY: Final = "discovery"
 _CONFIGURATION: Final = frozenset({"instruction", "catalog", "skill"})
 
 
-class SessionReading(msgspec.Struct, frozen=True):
-    """A session now. status: how it stands. context: what its next model call will consume, and its run."""
-
-    status: SessionStatus
-    context: ActiveState
-
-
-class Session:
+class Session(SessionViews):
     """One session. ``Sessions.start`` and ``Sessions.open`` make it.
 
     Attributes:
         id: the session's, which is its conversation's.
         parent, root: the sessions above it, ``None`` for a session of its own.
     """
-
-    def __init__(
-        self,
-        laser: Connection,
-        session_id: str,
-        parent: str | None,
-        root: str | None,
-        agent: str | None,
-        *,
-        began_at_micros: int | None = None,
-    ) -> None:
-        self._laser = laser
-        self._agent = agent
-        self._began_at_micros = began_at_micros
-        self.id = session_id
-        self.parent = parent
-        self.root = root
-        fresh = began_at_micros is None
-        self._active = ActiveLog(laser, session_id, self._lineage, agent, self._began, fresh=fresh)
 
     @property
     def active(self) -> ActiveContext:
@@ -192,29 +162,6 @@ class Session:
         """
         return await compact(self._active, compactor, seen=seen, mode=mode, lease=lease)
 
-    def scope(self) -> ContextScope:
-        """The scope of the session's conversation. Its appends carry the session's parent and root."""
-        return ContextScope(self._laser, self.id, self._lineage)
-
-    @property
-    def _lineage(self) -> Provenance | None:
-        if self.parent is None and self.root is None:
-            return None
-        return Provenance(parent_conversation_id=self.parent, root_conversation_id=self.root)
-
-    async def _began(self) -> int:
-        if self._began_at_micros is None:
-            self._began_at_micros = (await self.status()).began_at_micros
-        return self._began_at_micros
-
-    async def status(self) -> SessionStatus:
-        """How the session stands, folded from the log.
-
-        Raises:
-            NotFoundError: retention removed its beginning.
-        """
-        return await read_status(self._laser, self.id)
-
     async def end(self) -> SessionStatus:
         """Finishes the session as ``ended``.
 
@@ -237,11 +184,7 @@ class Session:
             InvalidError: the error cannot be kept, with the path inside it; nothing was written.
             ConflictError: the session finished in another state before.
         """
-        value: object = error
-        if isinstance(error, BaseException):
-            text = str(error).encode(errors="replace").decode()
-            value = {"type": type(error).__name__, "message": text}
-        return await self._finish(LifecycleEvent("failed", error=value))
+        return await self._finish(failure(error))
 
     async def cancel(self) -> SessionStatus:
         """Finishes the session as ``cancelled``.
@@ -268,60 +211,6 @@ class Session:
         manifest = make_manifest(self.id, chosen, selection, history.skipped)
         await self.scope().append(_MANIFESTS, encode_manifest(manifest), agent=self._agent)
         return AssembledContext(selection.kept, manifest)
-
-    async def transcript(
-        self, *, limit: int = DEFAULT_PAGE, before: str | None = None, after: str | None = None
-    ) -> TranscriptPage:
-        """What happened: the messages on ``agent.sessions``, a page at a time, each oldest first.
-
-        Without a cursor this captures where the conversation ends now and gives the newest page. Go back with
-        ``before=page.older``, and on with ``after=page.live`` from the newest page, or from the last newer one.
-
-        Args:
-            limit: messages of the page, 1 to ``MAX_TRANSCRIPT_PAGE``; a newer page has none when nothing is new.
-
-        Raises:
-            RetentionGapError: the page would have messages that retention took.
-            StaleCheckpointError: the topic was made anew, purged or cut short since the cursor.
-        """
-        return await read_transcript(
-            self._laser.open_log(),
-            self._laser.stream,
-            self.id,
-            self._began,
-            limit=limit,
-            before=before,
-            after=after,
-        )
-
-    async def read(self) -> SessionReading:
-        """How the session stands, and its active context: from the newest snapshot and what came after it, else from
-        the beginning. Its cost does not grow with the session's age.
-
-        Raises:
-            RetentionGapError: events that it needs are gone.
-        """
-        return SessionReading(await self.status(), await self._active.read())
-
-    async def read_run(self, run: str) -> RunDetail:
-        """A run with its inputs, turns and answer in full, also after a compaction took them from the context.
-
-        Replays the events from the beginning.
-
-        Raises:
-            NotFoundError: the session had no such run. RetentionGapError: events are gone.
-        """
-        return await read_run(self._active, run)
-
-    async def runs(self, *, limit: int = 100) -> list[RunDetail]:
-        """The newest runs in detail, newest first. Replays the events from the beginning.
-
-        Raises:
-            RetentionGapError: events are gone.
-        """
-        if type(limit) is not int or limit < 1:
-            raise InvalidError(f"limit: {limit!r:.40} is not a whole number from 1", argument="limit")
-        return await read_runs(self._active, limit)
 
     async def fork(
         self,
@@ -391,52 +280,13 @@ class Session:
         """
         await content.hold(session_holder(self.id), refs)
 
-    async def origin_of(self, message: ContextMessage) -> MessageOrigin | None:
-        """Where a message of a fork was copied from; ``None`` for one that is its own.
-
-        Raises:
-            NotFoundError: retention took it.
-        """
-        return await read_origin(self._laser, message)
-
     async def _start(self, session_id: str, event: LifecycleEvent, agent: str | None) -> Session:
         await ContextScope(self._laser, session_id).append(_LIFECYCLE, encode_event(event), agent=agent)
         began = None if event.origin is None else event.origin.began_at_micros
         return Session(self._laser, session_id, None, None, agent, began_at_micros=began)
 
-    async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:
-        """Where topics end now; ``None`` means ``agent.sessions``."""
-        return await self.scope().checkpoint(topics)
-
     async def _finish(self, event: LifecycleEvent) -> SessionStatus:
-        payload = encode_event(event)
-        before = await self.status()
-        if before.state == "running":
-            await self.scope().append(_LIFECYCLE, payload, agent=self._agent)
-            # Another agent may have been first: the log decides, not what was seen before the append.
-            before = await self.status()
-        if before.state != event.event:
-            raise ConflictError(
-                f"session {self.id} finished as {before.state} before it could be {event.event}; that state stands"
-            )
-        return before
+        return await finish(self._laser, self.scope(), event, self._agent)
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
-
-
-async def read_status(laser: Connection, session_id: str) -> SessionStatus:
-    """A session's status, folded from the log.
-
-    Raises:
-        NotFoundError: no such session was started here.
-    """
-    scope = ContextScope(laser, session_id)
-    status: Any = await scope.state([_LIFECYCLE], None, fold_status, full=True)
-    if status is None:
-        raise NotFoundError(
-            f"session {scope.conversation} is not on stream {laser.stream!r}; sessions().start() begins one",
-            stream=laser.stream,
-            topic=_LIFECYCLE,
-        )
-    return status  # type: ignore[no-any-return]

@@ -19,7 +19,8 @@ from laser.session.lifecycle import (
     fold_status,
 )
 from laser.session.scope import ContextScope
-from laser.session.session import Session, read_status
+from laser.session.session import Session
+from laser.session.status import read_status
 
 __all__ = ["Sessions"]
 

@@ -35,11 +35,11 @@ from laser.models import API_KINDS, ReplyStream, decode_content, parse_reply
 from laser.session.active.events import decode_active
 from laser.session.active.fold import ActiveFold, Saved
 from laser.session.active.state import compactable_tokens
+from laser.session.cursors import parse_cursor
 from laser.session.discovery.discovering import decode_text, read_head
 from laser.session.discovery.front_matter import read_front_matter
 from laser.session.lifecycle import decode_event
 from laser.session.manifest import decode_manifest
-from laser.session.transcript import parse_cursor
 from laser.wire.batches import select_records
 from laser.wire.blocks import decode_block
 from laser.wire.cbor import decode_cbor
