@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import warnings
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final
 
 from laser.engines._kv import AFTER_ALL
@@ -14,6 +12,7 @@ from laser.engines.sqlite import content_rows as rows
 from laser.engines.sqlite.appending import append
 from laser.engines.sqlite.database import Database
 from laser.engines.sqlite.rows import position
+from laser.engines.sqlite.store import SqliteStore
 from laser.engines.sqlite.transaction import Transaction
 from laser.engines.sqlite.writer import Unfinished
 from laser.errors import AppendIndeterminateError
@@ -62,7 +61,7 @@ async def open_sqlite_catalog(
     return SqliteCatalog(await Database.open(directory, clock=clock or SystemClock(), timeout=timeout))
 
 
-class SqliteCatalog:
+class SqliteCatalog(SqliteStore):
     """A ``Catalog`` and ``JointAppends`` on SQLite in WAL mode. Made by ``open_sqlite_catalog``; close it.
 
     **Durability** is that of the key-value store: an acknowledged write survives the death of any process; a power cut
@@ -70,9 +69,6 @@ class SqliteCatalog:
 
     **Damage.** Each entry carries a checksum; the bytes themselves are checked by whoever reads them.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def begin_upload(self, key: str) -> None:
         """See ``Catalog.begin_upload``."""
@@ -235,24 +231,3 @@ class SqliteCatalog:
             return await self._database.write(run)
         except Unfinished as error:
             raise AppendIndeterminateError(f"topic {topic!r}: {error}", record_ids=(record.id,)) from error
-
-    async def aclose(self) -> None:
-        """See ``Catalog.aclose``. Writes under way end first."""
-        await self._database.aclose()
-
-    async def __aenter__(self) -> SqliteCatalog:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<SqliteCatalog {self._database.directory!r}{' closed' if self._database.closed else ''}>"
-
-    def __del__(self) -> None:
-        database = getattr(self, "_database", None)
-        if database is not None and not database.closed and not database.forked:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            database.abandon()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import warnings
 import zlib
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from laser.engines._kv import AFTER_ALL, conflict
 from laser.engines.sqlite.database import Database
+from laser.engines.sqlite.store import SqliteStore
 from laser.engines.sqlite.transaction import Transaction
 from laser.errors import StorageError
 from laser.limits import MAX_SCAN_BYTES
@@ -54,7 +53,7 @@ async def open_sqlite_kv(
     return SqliteKeyValue(await Database.open(directory, clock=clock or SystemClock(), timeout=timeout))
 
 
-class SqliteKeyValue:
+class SqliteKeyValue(SqliteStore):
     """A ``KeyValue`` on SQLite in WAL mode. Made by ``open_sqlite_kv``; close it, or use ``async with``.
 
     **Durability.** An acknowledged write survives the death of any process; a power cut takes at most the newest ones.
@@ -67,9 +66,6 @@ class SqliteKeyValue:
     **Damage.** Each entry carries a checksum over its namespace, key, expiry and value. A read that meets one which
     does not match raises ``StorageError``.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def get(self, namespace: str, key: str) -> KvEntry | None:
         """See ``KeyValue.get``."""
@@ -128,27 +124,6 @@ class SqliteKeyValue:
             return KvPage(entries, None)
 
         return await self._database.read(run)
-
-    async def aclose(self) -> None:
-        """See ``KeyValue.aclose``. Writes under way end first."""
-        await self._database.aclose()
-
-    async def __aenter__(self) -> SqliteKeyValue:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<SqliteKeyValue {self._database.directory!r}{' closed' if self._database.closed else ''}>"
-
-    def __del__(self) -> None:
-        database = getattr(self, "_database", None)
-        if database is not None and not database.closed and not database.forked:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            database.abandon()
 
     def _entry(self, namespace: str, home: bytes, row: _Row) -> KvEntry:
         if _checksum(home, row.key, row.expires_at, row.value) != row.crc:

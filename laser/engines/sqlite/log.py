@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import warnings
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, TypeVar
 
 from laser.engines.sqlite import catalog
@@ -19,6 +17,7 @@ from laser.engines.sqlite.states import (
     load_topics,
     topic_info,
 )
+from laser.engines.sqlite.store import SqliteStore
 from laser.engines.sqlite.transaction import Transaction, absent
 from laser.engines.sqlite.writer import Unfinished
 from laser.errors import AppendIndeterminateError, InvalidError
@@ -55,7 +54,7 @@ async def open_sqlite_log(
     return SqliteLog(await Database.open(directory, clock=clock or SystemClock(), timeout=timeout))
 
 
-class SqliteLog:
+class SqliteLog(SqliteStore):
     """A ``Log`` on SQLite in WAL mode. Made by ``open_sqlite_log``; close it, or use ``async with``.
 
     **Durability.** ``process``, the default: an acknowledged record survives the death of any process; a power cut
@@ -74,26 +73,6 @@ class SqliteLog:
     **Damage.** Each record carries a checksum over its place, time, id, headers and payload. A read that meets a record
     which does not match raises ``StorageError`` with topic, partition and offset.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def __aenter__(self) -> SqliteLog:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<SqliteLog {self._database.directory!r}{' closed' if self._database.closed else ''}>"
-
-    def __del__(self) -> None:
-        database = getattr(self, "_database", None)
-        if database is not None and not database.closed and not database.forked:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            database.abandon()
 
     async def ensure_topic(self, stream: str, topic: str, config: TopicConfig) -> TopicInfo:
         """See ``Log.ensure_topic``. ``InvalidError`` for a number of partitions that no topic can have."""
@@ -224,7 +203,3 @@ class SqliteLog:
             default_durability=catalog.DEFAULT_DURABILITY,
             durabilities=DURABILITIES,
         )
-
-    async def aclose(self) -> None:
-        """See ``Log.aclose``."""
-        await self._database.aclose()
