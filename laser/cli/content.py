@@ -14,45 +14,27 @@ import typer
 from anyio import to_thread
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.connected import on_content
+from laser.cli.options import AsJson
 from laser.cli.output import console, moment_text, plain, print_json
-from laser.cli.running import run
 from laser.limits import CONTENT_GRACE_SECONDS
 
-__all__ = ["Catalog", "Objects", "Tenant", "contents"]
+__all__ = ["Tenant", "contents"]
 
 contents = typer.Typer(help="Keep and read bytes by their hash.", no_args_is_help=True, rich_markup_mode=None)
 
 _CHUNK_BYTES: Final = 1 << 20
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Whose content it is.", show_default=False)]
-Catalog = Annotated[
-    str | None,
-    typer.Option(
-        "--catalog",
-        envvar="LASER_CATALOG",
-        help="Where the content catalog is: embedded:DIRECTORY or postgresql://HOST/DATABASE. Default: beside the log.",
-        show_default=False,
-        show_envvar=True,
-    ),
-]
-Objects = Annotated[
-    str | None,
-    typer.Option(
-        "--objects",
-        envvar="LASER_OBJECTS",
-        help="Where large content is: embedded:DIRECTORY or s3://BUCKET. Default: beside the catalog.",
-        show_default=False,
-        show_envvar=True,
-    ),
-]
 Digest = Annotated[
     str, typer.Argument(metavar="DIGEST", help="SHA-256 of the content, 64 hexadecimal digits.", show_default=False)
 ]
 
 
 @contents.command("put")
-def put(
+@on_content
+async def put(
+    laser: ls.Laser,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or '-' for stdin.", show_default=False)],
     tenant: Tenant,
     media_type: Annotated[
@@ -62,35 +44,27 @@ def put(
         str | None,
         typer.Option("--hold", metavar="HOLDER", help="Keep it until this holder lets go.", show_default=False),
     ] = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Put a file and print its hash. Content that nothing holds goes after seven days."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            content = laser.content(tenant)
-            if file == "-":
-                async with aclosing(_stdin()) as data:
-                    ref = await content.put(data, media_type=media_type)
-            else:
-                ref = await content.put(Path(file), media_type=media_type)
-            if holder is not None:
-                await content.hold(holder, [ref])
-            if as_json:
-                print_json(msgspec.to_builtins(ref) | {"size": (await content.head(ref)).size})
-            else:
-                console().print(ref.digest)
-
-    run(work)
+    content = laser.content(tenant)
+    if file == "-":
+        async with aclosing(_stdin()) as data:
+            ref = await content.put(data, media_type=media_type)
+    else:
+        ref = await content.put(Path(file), media_type=media_type)
+    if holder is not None:
+        await content.hold(holder, [ref])
+    if as_json:
+        print_json(msgspec.to_builtins(ref) | {"size": (await content.head(ref)).size})
+    else:
+        console().print(ref.digest)
 
 
 @contents.command("get")
-def get(
+@on_content
+async def get(
+    laser: ls.Laser,
     digest: Digest,
     tenant: Tenant,
     out: Annotated[
@@ -100,61 +74,45 @@ def get(
     stop: Annotated[
         int | None, typer.Option("--stop", help="The byte to stop before; default: the end.", show_default=False)
     ] = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Write content to stdout or a new file. Every byte is checked before it is written."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            content = laser.content(tenant)
-            await content.head(digest)
-            async with aclosing(content.stream(digest, start=start, stop=stop)) as data:
-                if out is None:
-                    async for chunk in data:
-                        await to_thread.run_sync(sys.stdout.buffer.write, chunk)
-                    await to_thread.run_sync(sys.stdout.buffer.flush)
-                else:
-                    await _write_file(out, data)
-
-    run(work)
+    content = laser.content(tenant)
+    await content.head(digest)
+    async with aclosing(content.stream(digest, start=start, stop=stop)) as data:
+        if out is None:
+            async for chunk in data:
+                await to_thread.run_sync(sys.stdout.buffer.write, chunk)
+            await to_thread.run_sync(sys.stdout.buffer.flush)
+        else:
+            await _write_file(out, data)
 
 
 @contents.command("info")
-def info(
+@on_content
+async def info(
+    laser: ls.Laser,
     digest: Digest,
     tenant: Tenant,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Print what is known of some content: its size, and what keeps it."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            head = await laser.content(tenant).head(digest)
-        if as_json:
-            print_json(msgspec.to_builtins(head))
-            return
-        out = console()
-        out.print(f"sha256:{head.digest}")
-        out.print(f"{head.size:,} bytes, in the {'catalog' if head.inline else 'object store'}")
-        out.print(f"admitted {moment_text(head.admitted_at_micros)}")
-        kept = [f"{head.holders} holders", f"{head.parents} contents that name it"]
-        out.print("kept by " + " and ".join(kept) if head.holders or head.parents else "kept by nothing")
-        out.print(f"names {head.children} other contents")
-
-    run(work)
+    head = await laser.content(tenant).head(digest)
+    if as_json:
+        print_json(msgspec.to_builtins(head))
+        return
+    out = console()
+    out.print(f"sha256:{head.digest}")
+    out.print(f"{head.size:,} bytes, in the {'catalog' if head.inline else 'object store'}")
+    out.print(f"admitted {moment_text(head.admitted_at_micros)}")
+    kept = [f"{head.holders} holders", f"{head.parents} contents that name it"]
+    out.print("kept by " + " and ".join(kept) if head.holders or head.parents else "kept by nothing")
+    out.print(f"names {head.children} other contents")
 
 
 @contents.command("gc")
-def collect(
+@on_content
+async def collect(
+    laser: ls.Laser,
     tenant: Annotated[
         str | None,
         typer.Option("--tenant", help="Only this tenant's content; default: everybody's.", show_default=False),
@@ -163,32 +121,22 @@ def collect(
         float, typer.Option("--grace", metavar="SECONDS", help="How long content stays that nothing keeps.")
     ] = CONTENT_GRACE_SECONDS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what the first pass would.")] = False,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Remove content that nothing keeps, and objects that nothing names. Safe beside everything else.
 
     Messages that the log has no more keep nothing: they are looked for first.
     """
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            if tenant is None:
-                report = await laser.collect_content(grace=grace, dry_run=dry_run)
-            else:
-                report = await laser.content(tenant).collect(grace=grace, dry_run=dry_run)
-        if as_json:
-            print_json(msgspec.to_builtins(report))
-        else:
-            console().print(plain(_told(report)))
-        if report.failure is not None:
-            raise ls.TransportError(f"something stayed, the next collection tries again: {report.failure}")
-
-    run(work)
+    if tenant is None:
+        report = await laser.collect_content(grace=grace, dry_run=dry_run)
+    else:
+        report = await laser.content(tenant).collect(grace=grace, dry_run=dry_run)
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        console().print(plain(_told(report)))
+    if report.failure is not None:
+        raise ls.TransportError(f"something stayed, the next collection tries again: {report.failure}")
 
 
 def _told(report: ls.CollectReport) -> str:

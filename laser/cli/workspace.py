@@ -12,10 +12,10 @@ import typer
 from anyio import to_thread
 
 import laser as ls
-from laser.cli.content import Catalog, Objects, Tenant
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.connected import on_content
+from laser.cli.content import Tenant
+from laser.cli.options import AsJson
 from laser.cli.output import console, moment_text, plain, print_json
-from laser.cli.running import run
 
 __all__ = ["workspaces"]
 
@@ -30,7 +30,9 @@ Note = Annotated[str | None, typer.Option("--note", "-m", help="Why, for the log
 
 
 @workspaces.command("ls")
-def ls_command(
+@on_content
+async def ls_command(
+    laser: ls.Laser,
     tenant: Tenant,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A workspace; default: list them all.", show_default=False)
@@ -38,65 +40,49 @@ def ls_command(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="A directory in it.", show_default=False)] = "",
     recursive: Annotated[bool, typer.Option("--recursive", "-R", help="Every file below it.")] = False,
     revision: Revision = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """List workspaces, or what is in one."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            found = laser.workspaces(tenant)
-            if name is None:
-                names = await found.list()
-                if as_json:
-                    print_json(names)
-                else:
-                    for entry in names:
-                        console().print(plain(entry))
-                return
-            tree = await _tree(await found.open(name), revision)
-            files = await tree.list(path, recursive=recursive)
+    found = laser.workspaces(tenant)
+    if name is None:
+        names = await found.list()
         if as_json:
-            print_json([msgspec.to_builtins(info) for info in files])
-            return
-        for info in files:
-            shown = f"{info.path}/" if info.directory else f"{info.path}{'*' if info.executable else ''}"
-            console().print(f"{info.size:>12,}  {plain(shown)}")
-
-    run(work)
+            print_json(names)
+        else:
+            for entry in names:
+                console().print(plain(entry))
+        return
+    tree = await _tree(await found.open(name), revision)
+    files = await tree.list(path, recursive=recursive)
+    if as_json:
+        print_json([msgspec.to_builtins(info) for info in files])
+        return
+    for info in files:
+        shown = f"{info.path}/" if info.directory else f"{info.path}{'*' if info.executable else ''}"
+        console().print(f"{info.size:>12,}  {plain(shown)}")
 
 
 @workspaces.command("cat")
-def cat(
+@on_content
+async def cat(
+    laser: ls.Laser,
     name: Name,
     path: FilePath,
     tenant: Tenant,
     revision: Revision = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Write a file of a workspace to stdout."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            tree = await _tree(await laser.workspaces(tenant).open(name), revision)
-            async with aclosing(tree.stream(path)) as data:
-                async for chunk in data:
-                    await to_thread.run_sync(sys.stdout.buffer.write, chunk)
-            await to_thread.run_sync(sys.stdout.buffer.flush)
-
-    run(work)
+    tree = await _tree(await laser.workspaces(tenant).open(name), revision)
+    async with aclosing(tree.stream(path)) as data:
+        async for chunk in data:
+            await to_thread.run_sync(sys.stdout.buffer.write, chunk)
+    await to_thread.run_sync(sys.stdout.buffer.flush)
 
 
 @workspaces.command("put")
-def put(
+@on_content
+async def put(
+    laser: ls.Laser,
     name: Name,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="A file or directory, or '-' for stdin.", show_default=False)
@@ -110,117 +96,83 @@ def put(
         int | None, typer.Option("--seen", help="Only if the workspace is at this revision.", show_default=False)
     ] = None,
     note: Note = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Put a file or a directory into a workspace, and make the workspace where it is absent."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            workspace = await _open_or_create(laser.workspaces(tenant), name)
-            report: ls.ImportReport | None = None
-            if source == "-":
-                if path is None:
-                    raise ls.InvalidError("--path: stdin has no name; say where it is to go", argument="--path")
-                await workspace.write(path, await to_thread.run_sync(sys.stdin.buffer.read), seen=seen, note=note)
-            elif await to_thread.run_sync(Path(source).is_dir):
-                report = await workspace.import_(source, path=path or "", seen=seen, note=note)
-            else:
-                await workspace.write(path or Path(source).name, Path(source), seen=seen, note=note)
-            head = await workspace.head()
-        if as_json:
-            shown: dict[str, Any] = {"revision": head.revision, "root": head.root}
-            print_json(shown | ({} if report is None else {"import": msgspec.to_builtins(report)}))
-            return
-        console().print(f"revision {head.revision}")
-        for left, reason in () if report is None else report.left_out:
-            console().print(f"left out {plain(left)}: {plain(reason)}")
-
-    run(work)
+    workspace = await _open_or_create(laser.workspaces(tenant), name)
+    report: ls.ImportReport | None = None
+    if source == "-":
+        if path is None:
+            raise ls.InvalidError("--path: stdin has no name; say where it is to go", argument="--path")
+        await workspace.write(path, await to_thread.run_sync(sys.stdin.buffer.read), seen=seen, note=note)
+    elif await to_thread.run_sync(Path(source).is_dir):
+        report = await workspace.import_(source, path=path or "", seen=seen, note=note)
+    else:
+        await workspace.write(path or Path(source).name, Path(source), seen=seen, note=note)
+    head = await workspace.head()
+    if as_json:
+        shown: dict[str, Any] = {"revision": head.revision, "root": head.root}
+        print_json(shown | ({} if report is None else {"import": msgspec.to_builtins(report)}))
+        return
+    console().print(f"revision {head.revision}")
+    for left, reason in () if report is None else report.left_out:
+        console().print(f"left out {plain(left)}: {plain(reason)}")
 
 
 @workspaces.command("log")
-def log(
+@on_content
+async def log(
+    laser: ls.Laser,
     name: Name,
     tenant: Tenant,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Print the versions of a workspace, newest first."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            versions = (await (await laser.workspaces(tenant).open(name)).history())[::-1]
-        if as_json:
-            print_json([msgspec.to_builtins(version) | {"record": f"{version.record:032x}"} for version in versions])
-            return
-        for version in versions:
-            who = f"  {plain(version.agent)}" if version.agent else ""
-            note = f"  {plain(version.note)}" if version.note else ""
-            console().print(f"{version.revision:>6}  {moment_text(version.at_micros)}{who}{note}")
-
-    run(work)
+    versions = (await (await laser.workspaces(tenant).open(name)).history())[::-1]
+    if as_json:
+        print_json([msgspec.to_builtins(version) | {"record": f"{version.record:032x}"} for version in versions])
+        return
+    for version in versions:
+        who = f"  {plain(version.agent)}" if version.agent else ""
+        note = f"  {plain(version.note)}" if version.note else ""
+        console().print(f"{version.revision:>6}  {moment_text(version.at_micros)}{who}{note}")
 
 
 @workspaces.command("diff")
-def diff(
+@on_content
+async def diff(
+    laser: ls.Laser,
     name: Name,
     before: Annotated[int, typer.Argument(metavar="REVISION", help="The older version.", show_default=False)],
     tenant: Tenant,
     after: Annotated[
         int | None, typer.Argument(metavar="[REVISION]", help="The newer one; default: the newest.", show_default=False)
     ] = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Print which files differ between two versions."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            changes = await (await laser.workspaces(tenant).open(name)).diff(before, after)
-        if as_json:
-            print_json([msgspec.to_builtins(change) for change in changes])
-            return
-        for change in changes:
-            sign = "+" if change.before is None else "-" if change.after is None else "~"
-            console().print(f"{sign} {plain(change.path)}")
-
-    run(work)
+    changes = await (await laser.workspaces(tenant).open(name)).diff(before, after)
+    if as_json:
+        print_json([msgspec.to_builtins(change) for change in changes])
+        return
+    for change in changes:
+        sign = "+" if change.before is None else "-" if change.after is None else "~"
+        console().print(f"{sign} {plain(change.path)}")
 
 
 @workspaces.command("export")
-def export(
+@on_content
+async def export(
+    laser: ls.Laser,
     name: Name,
     directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="An empty or a new one.", show_default=False)],
     tenant: Tenant,
     revision: Revision = None,
-    url: Url = None,
-    stream: Stream = None,
-    catalog: Catalog = None,
-    objects: Objects = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Write a version of a workspace into a directory."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, catalog=catalog, objects=objects, timeout=timeout) as laser:
-            tree = await _tree(await laser.workspaces(tenant).open(name), revision)
-            count = await tree.export(directory)
-        console().print(f"{count:,} files")
-
-    run(work)
+    tree = await _tree(await laser.workspaces(tenant).open(name), revision)
+    count = await tree.export(directory)
+    console().print(f"{count:,} files")
 
 
 async def _tree(workspace: ls.Workspace, revision: int | None) -> ls.TreeView:
