@@ -57,7 +57,8 @@ from laser.session.transcript import TranscriptPage
 from laser.session.views import SessionReading
 from laser.workspace.directories import ImportReport
 from laser.workspace.heads import Version
-from laser.workspace.workspace import Change, FileInfo, Head, TreeView, Workspace
+from laser.workspace.tree_view import Change, FileInfo, TreeView
+from laser.workspace.workspace import Head, Workspace
 from laser.workspace.workspaces import Workspaces
 
 __all__ = [

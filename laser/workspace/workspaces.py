@@ -10,8 +10,9 @@ from laser.limits import MAX_WORKSPACE_NAME_BYTES
 from laser.model.content import check_digest
 from laser.workspace.heads import WORKSPACE_TOPIC, HeadState, decode_head
 from laser.workspace.reading import WorkspaceConnection
+from laser.workspace.tree_view import TreeView
 from laser.workspace.trees import Trees
-from laser.workspace.workspace import TreeView, Workspace
+from laser.workspace.workspace import Workspace
 
 __all__ = ["Workspaces"]
 

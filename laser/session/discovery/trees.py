@@ -9,7 +9,7 @@ from laser.ports.files import FileEntry
 
 if TYPE_CHECKING:
     # Workspaces are loaded at their first use.
-    from laser.workspace.workspace import TreeView
+    from laser.workspace.tree_view import TreeView
 
 __all__ = ["TreeFiles"]
 
