@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from laser.compaction.inputs import PreparedInput
+from laser.compaction.sizes import Estimator
 from laser.errors import BudgetError, InvalidError
 
-__all__ = ["CompactionLimits", "Request", "check_tokens"]
+__all__ = ["CompactionLimits", "Request", "check_tokens", "make_request"]
 
 
 class CompactionLimits(msgspec.Struct, frozen=True):
@@ -69,3 +72,27 @@ def check_tokens(value: object, argument: str, least: int = 0) -> int:
     if type(value) is not int or value < least:
         raise BudgetError(f"{argument}: {value!r:.40} is not a whole number of tokens from {least}", argument=argument)
     return value
+
+
+def make_request(
+    estimator: Estimator,
+    window: int | None,
+    reserve: int,
+    context: Sequence[bytes],
+    images: bool | None,
+    provider: str | None,
+) -> Request:
+    """What a caller of ``Compaction`` asked for, checked."""
+    if window is not None:
+        check_tokens(window, "window", least=1)
+    check_tokens(reserve, "reserve")
+    if window is not None and reserve >= window:
+        raise BudgetError(f"reserve: {reserve} tokens leave nothing of a window of {window}", argument="reserve")
+    inputs: list[PreparedInput] = []
+    for place, payload in enumerate(context):
+        if not isinstance(payload, bytes):
+            raise InvalidError(
+                f"context[{place}]: expected a message as bytes, got {type(payload).__name__}", argument="context"
+            )
+        inputs.append(PreparedInput(payload, estimator(payload), "context"))
+    return Request(window, reserve, tuple(inputs), images, provider)
