@@ -24,7 +24,7 @@ def run_python(*args: str, cwd: Path, **extra: str) -> subprocess.CompletedProce
         env=environment(**extra),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
 

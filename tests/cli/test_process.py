@@ -90,7 +90,7 @@ def test_interrupted_tail(tmp_path: Path) -> None:
             run_laser("append", "@a", f"after {number}", cwd=tmp_path)
             assert json.loads(tail.stdout.readline())["text"] == f"after {number}"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(20) == 130
+        assert tail.wait(100) == 130
         assert tail.stdout.read() == ""
         assert tail.stderr.read() == ""
 
@@ -105,7 +105,7 @@ def test_closed_pipe(tmp_path: Path) -> None:
         assert fetch.stderr is not None
         fetch.stdout.readline()
         fetch.stdout.close()
-        assert fetch.wait(20) == 0
+        assert fetch.wait(100) == 0
         assert fetch.stderr.read() == ""
 
 

@@ -30,7 +30,7 @@ async def test_both_end_with_the_same(strategy: str, tmp_path: Path) -> None:
             command = [sys.executable, "-m", "tests.compaction.worker", url, session, strategy, str(_TURNS), name]
             outcomes.append(await anyio.run_process(command, cwd=ROOT, env=environment(), check=False))
 
-        with anyio.fail_after(60):
+        with anyio.fail_after(200):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(work, "ann")
                 tasks.start_soon(work, "bob")

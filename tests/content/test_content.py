@@ -228,7 +228,7 @@ async def test_many_tasks_at_once(content: ls.Content) -> None:
         ref = await content.put(each)
         assert (await content.get(ref) == each) is True
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(200):
         async with anyio.create_task_group() as tasks:
             for each in data:
                 tasks.start_soon(work, each)

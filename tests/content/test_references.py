@@ -198,7 +198,7 @@ async def test_a_hold_ends_with_its_topic(tmp_path: Path, tenant: str) -> None:
         await ctx.append(TOPIC, "x" * 70_000, content=content)
         assert (await content.collect(grace=0)).removed == 0
         await laser.delete_topic(TOPIC)
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while not (await content.collect(grace=0)).removed:
                 await anyio.sleep(0.01)
 

@@ -277,7 +277,7 @@ async def _outgrow(laser: ls.Laser, engine_url: str, topic: str, scope: ls.Conte
         body = _named(laser.stream) + _named(topic) + (0).to_bytes(4, "little") + (3).to_bytes(4, "little")
         await client.send_binary_request(503, body)  # removes the oldest segments, as retention does
     held = 6 if engine_url.startswith("iggy") else 3
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (part := (await laser.topic(topic)).partitions[0]).end - part.first > held:
             await anyio.sleep(0.01)
 

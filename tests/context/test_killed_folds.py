@@ -44,7 +44,7 @@ def workers(url: str) -> Iterator[subprocess.Popen[bytes]]:
     )
     yield process
     process.stdin.close()  # type: ignore[union-attr]
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     process.stdout.close()  # type: ignore[union-attr]
 
 

@@ -41,7 +41,7 @@ class Browser:
             [CHROMIUM, *fixed, f"--user-data-dir={self._profile}", *options],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=True,
         )
 

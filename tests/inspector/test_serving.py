@@ -25,7 +25,7 @@ from tests.commands import run_laser, run_python, start_laser
 def get(url: str, path: str | None = None, **headers: str) -> tuple[int, bytes]:
     at = urlsplit(url)
     assert at.hostname is not None
-    connection = http.client.HTTPConnection(at.hostname, at.port, timeout=20)
+    connection = http.client.HTTPConnection(at.hostname, at.port, timeout=120)
     try:
         connection.request("GET", at.path if path is None else path, headers=headers)
         answer = connection.getresponse()
@@ -131,7 +131,7 @@ def test_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
         # One connection stays open and idle.
         with socket.create_connection(("127.0.0.1", urlsplit(found[0]).port or 0)):
             inspect.send_signal(number)
-            assert inspect.wait(20) == code
+            assert inspect.wait(100) == code
         assert inspect.stdout.read() == ""
         said = inspect.stderr.read()
         assert said == "Ctrl-C ends it.\n"

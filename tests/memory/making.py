@@ -168,7 +168,7 @@ async def words_of(view: MemoryView, now: int, owners: Sequence[MemoryOwner] = t
     """What a view finds by words, with the scores, without the numbers of its rows."""
     said: list[Any] = []
     for owner in owners:
-        for query in ("beta", "alpha delta", "what did Ann say of gamma", "東京", "京"):
+        for query in ("beta", "alpha delta", "what did Ann say of gamma", "東京", "京", "á"):
             found = await view.keyword(owner, query, 1_000, now)
             said.append(sorted((entry.score, entry.item.id, entry.item.owner.conversation or "") for entry in found))
     return said

@@ -131,3 +131,16 @@ async def test_copies_in_other_conversations_go_too(laser: ls.Laser) -> None:
         for where in (None, C1, C2):
             found = texts(await memory.recall(conversation=where, folded=folded))
             assert found == (["newer"] if where is None else [])
+
+
+@pytest.mark.parametrize("newest", [0, 3])
+async def test_more_than_one_look_gives(laser: ls.Laser, monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
+    """However many there are: what is older than a look's worth goes too, and goes into the summary."""
+    monkeypatch.setattr("laser.memory.consolidation.MAX_MEMORY_RESULTS", 2)
+    memory = laser.memory("n")
+    for number in range(9):
+        await memory.remember(f"{number}", kind="message", conversation=(C1, C2)[number % 2])
+    report = await memory.consolidate(newest, summarizer=joined)
+    assert (report.summarized, report.pruned) == (9, 9 - newest)
+    left = texts(await memory.recall(strategy="recent"))
+    assert left == ["8+7+6+5+4+3+2+1+0", *"876"[:newest]]

@@ -69,7 +69,7 @@ async def test_a_process_killed_in_its_work(url: str) -> None:
     assert worker.stdout is not None
     assert await anyio.to_thread.run_sync(worker.stdout.readline) == "ready\n"
     async with ls.Laser.connect(url, stream="s") as laser:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while len(await laser.memory("n").recall(user="k")) < 5:
                 await anyio.sleep(0.005)
         worker.send_signal(signal.SIGKILL)

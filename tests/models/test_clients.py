@@ -48,8 +48,8 @@ async def clients(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> AsyncI
             monkeypatch.delenv(name)
     provider.received.clear()
     async with (
-        openai.AsyncOpenAI(api_key=CANARY, base_url=f"{provider.url}/openai", max_retries=0, timeout=20) as first,
-        anthropic.AsyncAnthropic(api_key=CANARY, base_url=provider.url, max_retries=0, timeout=20) as second,
+        openai.AsyncOpenAI(api_key=CANARY, base_url=f"{provider.url}/openai", max_retries=0, timeout=120) as first,
+        anthropic.AsyncAnthropic(api_key=CANARY, base_url=provider.url, max_retries=0, timeout=120) as second,
     ):
         yield {"openai_responses": first, "anthropic_messages": second, "chat_completions": first}
 

@@ -507,9 +507,9 @@ def test_lowering_200_entries_takes_3_ms(api_kind: ApiKind) -> None:
     for number in range(15):
         context = [*context[:-1], context[-1], LoweringEntry.user(f"more {number}")]
         for name, fragments in (("new", None), ("known", kept)):
-            began = time.perf_counter()
+            began = time.thread_time()
             request = lower_request(SELECTIONS[api_kind], context, made, fragments=fragments)
-            times[name] = min(times[name], time.perf_counter() - began)
+            times[name] = min(times[name], time.thread_time() - began)
             assert len(request.body) > len(first.body)
     print(
         f"{api_kind}: {len(context)} entries, {times['new'] * 1e3:.2f} ms at first, {times['known'] * 1e3:.2f} ms then"

@@ -95,8 +95,8 @@ def test_a_large_turn_of_tools_is_trimmed_within_itself() -> None:
     ["a" * 1_000_000, "a_" * 500_000, "-" * 1_000_000, "[" * 100_000, "1 " * 500_000, '{"a":' * 900 + "1" + "}" * 900],
 )
 def test_hostile_texts_take_no_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     digest = digest_of(text, 200)
     fold([calls("c1"), result("c1", text), *(user("words " * 50) for _ in range(10))], HistorySettings(500, 375, 100))
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
     assert len(digest) < 400

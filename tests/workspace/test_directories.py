@@ -126,9 +126,11 @@ async def test_no_descriptor_stays_open(site: ls.Workspace, tmp_path: Path) -> N
     if not open_now.exists():
         pytest.skip("open descriptors are counted in /proc/self/fd")
     counts: list[int] = []
-    for number in range(5):
+    for number in range(20):
         await site.import_(source, path=f"again{number}")
         await site.export(tmp_path / f"out{number}")
         counts.append(len(os.listdir(open_now)))
-    # The store itself opens a few when it first needs them.
-    assert counts[-1] == counts[-2] == counts[-3]
+        # The store itself opens a few when it first needs them, and that can be late: when reads come together.
+        if len(counts) > 3 and counts[-1] == counts[-2] == counts[-3]:
+            return
+    raise AssertionError(f"each round leaves some open: {counts}")

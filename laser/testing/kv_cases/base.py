@@ -29,7 +29,7 @@ HARD_KEYS: Final[tuple[str, ...]] = (
 )
 """Keys of 1 to 512 bytes, many of them the beginning of another."""
 
-_PATIENCE_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 
 

@@ -27,7 +27,8 @@ class ExpiringCases(KvCases):
             begun = time.monotonic()
             await place.set("key", ttl_micros=int(seconds * 1e6))
             await place.until_absent("key")
-            assert time.monotonic() - begun >= seconds
+            # The store's clock and this one need not run at quite the same speed.
+            assert time.monotonic() - begun >= seconds - 0.01
 
     async def test_an_expired_entry_is_absent_from_every_operation(self) -> None:
         async with self.place() as place:
