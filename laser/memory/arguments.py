@@ -125,7 +125,13 @@ def check_query(query: str | None) -> str | None:
     """A text to search for, ``None`` where there is nothing in it."""
     if query is not None and not isinstance(query, str):
         raise InvalidError(f"query: expected text, got {type(query).__name__}", argument="query")
-    return query if query and query.strip() else None
+    if not query or not query.strip():
+        return None
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidError("query: holds a lone surrogate, which UTF-8 cannot", argument="query") from error
+    return query
 
 
 def check_text(value: str, argument: str, limit: int) -> str:

@@ -47,12 +47,12 @@ async def consolidate(
     prune_summarized: bool,
     now_micros: int,
 ) -> ConsolidationReport:
-    """One pass over an owner's newest ``MAX_MEMORY_RESULTS`` items; see ``Memory.consolidate``.
+    """See ``Memory.consolidate``.
 
     The summary is written before anything is forgotten, so that a crash in between loses nothing.
     """
-    found = await source.ask(lambda view: view.recent(owner, MAX_MEMORY_RESULTS, now_micros))
-    items = [entry.item for entry in found if not entry.item.durable and entry.item.fact is None]
+    found = await source.ask(partial(_everything, owner, now_micros))
+    items = [item for item in found if not item.durable and item.fact is None]
     messages = [item for item in items if item.kind == "message"]
     summary_id = None
     if summarizer is not None and messages:
@@ -71,6 +71,14 @@ async def consolidate(
     return ConsolidationReport(len(messages) if summary_id is not None else 0, len(gone), summary_id)
 
 
+async def _everything(owner: MemoryOwner, now_micros: int, view: MemoryView) -> list[Remembered]:
+    """Every item of an owner, newest first."""
+    limit = MAX_MEMORY_RESULTS
+    while len(found := await view.recent(owner, limit, now_micros)) == limit:
+        limit *= 4
+    return [entry.item for entry in found]
+
+
 async def _get(owner: MemoryOwner, item_id: str, now_micros: int, view: MemoryView) -> Found | None:
     return await view.get(owner, item_id, now_micros)
 
@@ -82,8 +90,8 @@ async def _prune(source: MemorySource, writer: MemoryWriter, owner: MemoryOwner,
         await writer.forget_many(items, pruned=True)
         if owner.conversation is not None:
             return
-        left = await source.ask(lambda view: view.recent(owner, MAX_MEMORY_RESULTS, _NOTHING_IS_OVER))
-        items = [entry.item for entry in left if entry.item.id in ids]
+        left = await source.ask(partial(_everything, owner, _NOTHING_IS_OVER))
+        items = [item for item in left if item.id in ids]
 
 
 async def _summarize(summarizer: Summarize, messages: Sequence[Remembered]) -> bytes:

@@ -95,7 +95,7 @@ class Recalling:
         embedder = self._embedder
         assert embedder is not None
         await self._embed_new(view, owner.namespace, embedder)
-        vectors = await embedder.embed([await view.named(owner, query)])
+        vectors = await _vectors(embedder, [await view.named(owner, query)])
         return await view.nearest(owner, embedder.model, query, vectors[0], depth, now)
 
     async def _embed_new(self, view: MemoryView, namespace: str, embedder: Embedder) -> None:
@@ -104,11 +104,7 @@ class Recalling:
             lacking = await view.unembedded(namespace, embedder.model, _EMBED_BATCH)
             if not lacking:
                 return
-            vectors = await embedder.embed([entry.text for entry in lacking])
-            if len(vectors) != len(lacking):
-                raise InvalidError(
-                    f"embedder: gave {len(vectors)} vectors for {len(lacking)} texts", argument="embedder"
-                )
+            vectors = await _vectors(embedder, [entry.text for entry in lacking])
             await view.embed(embedder.model, [entry.row for entry in lacking], vectors)
 
     def _check(self, strategy: str, query: str | None, folded: bool) -> None:
@@ -125,3 +121,10 @@ class Recalling:
             )
         if strategy == "graph" and self._related is None:
             raise UnsupportedError("strategy 'graph' needs a graph: laser.memory_with(namespace, graph='name')")
+
+
+async def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    vectors = await embedder.embed(texts)
+    if len(vectors) != len(texts):
+        raise InvalidError(f"embedder: gave {len(vectors)} vectors for {len(texts)} texts", argument="embedder")
+    return vectors

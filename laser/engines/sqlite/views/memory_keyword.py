@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from laser.engines._words import label_words, question_words
+from laser.engines._words import is_unspaced, label_words, question_words
 from laser.engines.sqlite.views.memory_tokens import index_token
 
 __all__ = ["Scope", "keyword_scores", "labelled", "named_labels"]
@@ -93,7 +93,7 @@ class Scope:
         """The condition that an item of the namespace has a word."""
         quoted = _quoted(f"{self._ns}:{index_token(word)}")
         # One character of an unspaced script is looked for at the beginning of pairs.
-        return f"{quoted} *" if len(word) == 1 and not word.isascii() else quoted
+        return f"{quoted} *" if len(word) == 1 and is_unspaced(word) else quoted
 
     def label(self, word: str) -> str:
         """The condition that an item of the namespace has a word in its label."""
