@@ -219,10 +219,23 @@ async def test_pairs_and_open_calls_stay_whole(laser: ls.Laser, scope: ls.Contex
 async def test_summaries_at_once(laser: ls.Laser, scope: ls.ContextScope) -> None:
     """Two processes compact one session: the first one counts, and nothing is shown twice or lost."""
     await talk(scope, 50)
+    asked, both = 0, anyio.Event()
+
+    class Meeting(Scribe):
+        """Answers once the other one was asked too: neither may be done before the other begins."""
+
+        async def summarize(self, request: SummaryRequest) -> Summary:
+            nonlocal asked
+            asked += 1
+            if asked == 2:
+                both.set()
+            await both.wait()
+            return await super().summarize(request)
+
     async with anyio.create_task_group() as tasks:
         for keep_last in (10, 20):
             settings = lp.CompactionSettings(keep_last=keep_last)
-            tasks.start_soon(lp.SessionCompactor(laser, Scribe(), settings).compact, scope)
+            tasks.start_soon(lp.SessionCompactor(laser, Meeting(), settings).compact, scope)
     prompt = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
     assert len(prompt.messages) in (11, 21)
     assert [step.kind for step in await laser.compaction(scope.conversation).steps()].count("saved") == 1
@@ -353,7 +366,7 @@ async def test_plain_texts_are_turns_too(laser: ls.Laser, scope: ls.ContextScope
         await scope.append(SESSIONS, f"on its way, {number}", agent="bot")
     scribe = Scribe()
     assert await lp.SessionCompactor(laser, scribe).compact(scope) == lp.Compacted(40, 1, "summary", "rolling")
-    assert "user: where is ORD-0?" in scribe.requests[0].text
+    assert scribe.requests[0].text.startswith("user: where is ORD-0?\n\nbot: on its way, 0\n\n")
     prompt = await lp.PromptBuilder(laser, [lp.History()], agent="bot").build(scope)
     assert contents(prompt)[1:3] == ["where is ORD-20?", "on its way, 20"]
     assert all(f"ORD-{number}" in prompt.text for number in range(30))
