@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from apache_iggy import IggyClient
 
@@ -21,6 +22,11 @@ from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
 from laser.testing.postgres_server import find_postgres
 from laser.testing.redis_server import find_redis
 from laser.testing.s3_server import find_s3
+from tests.properties import examples
+
+# Of every property, also of one that asks for no settings: the same examples at every run, and no time limit.
+hypothesis.settings.register_profile("laser", examples(100))
+hypothesis.settings.load_profile("laser")
 
 ENGINES = ("memory", "embedded", "iggy")
 STORES = ("redis", "postgres", "s3")
