@@ -13,7 +13,7 @@ import laser as ls
 from laser.cli.options import DEFAULT_TIMEOUT, Stream, Timeout, Url
 from laser.cli.running import run
 
-__all__ = ["on_content", "on_log"]
+__all__ = ["on_content", "on_log", "on_views"]
 
 Catalog = Annotated[
     str | None,
@@ -35,10 +35,22 @@ Objects = Annotated[
         show_envvar=True,
     ),
 ]
+Views = Annotated[
+    str | None,
+    typer.Option(
+        "--views",
+        envvar="LASER_VIEWS",
+        help="Where the read views are: embedded:DIRECTORY or postgresql://HOST/DATABASE. Default: beside an embedded "
+        "log, else folded anew by each command.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
 
 _Options = dict[str, tuple[Any, Any]]
 _LOG: Final[_Options] = {"url": (Url, None), "stream": (Stream, None), "timeout": (Timeout, DEFAULT_TIMEOUT)}
 _CONTENT: Final[_Options] = {"catalog": (Catalog, None), "objects": (Objects, None)}
+_VIEWS: Final[_Options] = {"views": (Views, None)}
 
 
 def on_log(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -52,6 +64,11 @@ def on_log(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 def on_content(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """As ``on_log``, with the options that say where content is."""
     return _command(work, _LOG | _CONTENT)
+
+
+def on_views(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """As ``on_log``, with the option that says where the read views are."""
+    return _command(work, _LOG | _VIEWS)
 
 
 def _command(work: Callable[..., Awaitable[None]], options: _Options) -> Callable[..., None]:

@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 import laser as ls
+from laser.cli.connected import on_views
 from laser.cli.dot import dot_lines
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.options import AsJson
 from laser.cli.output import console, indented_json, plain, print_json, stretch_text
-from laser.cli.running import run
 
 __all__ = ["graphs"]
 
@@ -30,7 +30,9 @@ _SIDES: Final[tuple[Literal["out", "in"], ...]] = ("out", "in")
 
 
 @graphs.command("show")
-def show(
+@on_views
+async def show(
+    laser: ls.Laser,
     name: Name,
     node: Annotated[
         str | None,
@@ -49,65 +51,51 @@ def show(
         ),
     ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", help="How many nodes, or neighbours each way.")] = 100,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Print a graph's nodes, or one node with its neighbours."""
-
-    async def work() -> None:
-        moment = None if as_of is None else _moment(as_of)
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            graph = laser.graph(name)
-            if node is None:
-                found = await graph.find(label, limit=limit)
-                if not found and label is None:
-                    raise _absent(laser, f"graph {name!r} has no nodes")
-                _print_nodes(laser.stream, name, found, as_json)
-                return
-            known = await graph.node(node)
-            if known is None:
-                raise _absent(laser, f"graph {name!r} has no node {node!r}")
-            near = {side: await graph.neighbors(known, side, as_of=moment, limit=limit) for side in _SIDES}
-            _print_node(laser.stream, name, known, near, as_json)
-
-    run(work)
+    moment = None if as_of is None else _moment(as_of)
+    graph = laser.graph(name)
+    if node is None:
+        found = await graph.find(label, limit=limit)
+        if not found and label is None:
+            raise _absent(laser, f"graph {name!r} has no nodes")
+        _print_nodes(laser.stream, name, found, as_json)
+        return
+    known = await graph.node(node)
+    if known is None:
+        raise _absent(laser, f"graph {name!r} has no node {node!r}")
+    near = {side: await graph.neighbors(known, side, as_of=moment, limit=limit) for side in _SIDES}
+    _print_node(laser.stream, name, known, near, as_json)
 
 
 @graphs.command("export")
-def export(
+@on_views
+async def export(
+    laser: ls.Laser,
     name: Name,
     format_: Annotated[str, typer.Option("--format", "-f", help=f"What to write: {', '.join(_FORMATS)}.")] = "json",
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Write a whole graph to stdout: JSON for programs, or DOT for Graphviz.
 
     An edge that held in several stretches of time stands once for each.
     """
-
-    async def work() -> None:
-        if format_ not in _FORMATS:
-            raise ls.InvalidError(f"--format: {format_!r} is not one of {', '.join(_FORMATS)}", argument="--format")
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            graph = await laser.graph(name).export()
-            if not graph.nodes:
-                raise _absent(laser, f"graph {name!r} has no nodes")
-            if format_ == "dot":
-                sys.stdout.writelines(f"{line}\n" for line in dot_lines(graph))
-                return
-            print_json(
-                {
-                    "stream": laser.stream,
-                    "graph": graph.name,
-                    "nodes": [_node_json(one) for one in graph.nodes],
-                    "edges": [_edge_json(edge) for edge in graph.edges],
-                }
-            )
-
-    run(work)
+    if format_ not in _FORMATS:
+        raise ls.InvalidError(f"--format: {format_!r} is not one of {', '.join(_FORMATS)}", argument="--format")
+    graph = await laser.graph(name).export()
+    if not graph.nodes:
+        raise _absent(laser, f"graph {name!r} has no nodes")
+    if format_ == "dot":
+        sys.stdout.writelines(f"{line}\n" for line in dot_lines(graph))
+        return
+    print_json(
+        {
+            "stream": laser.stream,
+            "graph": graph.name,
+            "nodes": [_node_json(one) for one in graph.nodes],
+            "edges": [_edge_json(edge) for edge in graph.edges],
+        }
+    )
 
 
 def _absent(laser: ls.Laser, what: str) -> ls.NotFoundError:

@@ -14,18 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 import laser as ls
-from laser.cli.options import (
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Stream,
-    Timeout,
-    Url,
-    conversation_id,
-    read_stdin,
-    require_topics,
-)
+from laser.cli.connected import on_views
+from laser.cli.options import AsJson, conversation_id, read_stdin, require_topics
 from laser.cli.output import console, moment_text, plain, print_json, print_skipped
-from laser.cli.running import run
 
 __all__ = ["memories"]
 
@@ -60,33 +51,29 @@ _LIMIT: Final = 50
 
 
 @memories.command("list")
-def list_(
+@on_views
+async def list_(
+    laser: ls.Laser,
     limit: Limit = _LIMIT,
     namespace: Namespace = _NAMESPACE,
     conversation: InConversation = None,
     agent: Agent = None,
     user: User = None,
     application: Application = None,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """List items, newest first."""
-
-    async def work() -> None:
-        owner = _owner(conversation, agent, user, application)
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            await require_topics(laser, [ls.AgentTopic.Memory])
-            memory = laser.memory(namespace)
-            found = await memory.recall(strategy="recent", limit=limit, **owner)
-            _print_items(laser.stream, memory, found, as_json)
-
-    run(work)
+    owner = _owner(conversation, agent, user, application)
+    await require_topics(laser, [ls.AgentTopic.Memory])
+    memory = laser.memory(namespace)
+    found = await memory.recall(strategy="recent", limit=limit, **owner)
+    _print_items(laser.stream, memory, found, as_json)
 
 
 @memories.command("search")
-def search(
+@on_views
+async def search(
+    laser: ls.Laser,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Words to look for.", show_default=False)],
     limit: Limit = _LIMIT,
     namespace: Namespace = _NAMESPACE,
@@ -94,25 +81,19 @@ def search(
     agent: Agent = None,
     user: User = None,
     application: Application = None,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Print the items that share words with a query, best first."""
-
-    async def work() -> None:
-        owner = _owner(conversation, agent, user, application)
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            await require_topics(laser, [ls.AgentTopic.Memory])
-            memory = laser.memory(namespace)
-            _print_items(laser.stream, memory, await memory.search(query, limit=limit, **owner), as_json)
-
-    run(work)
+    owner = _owner(conversation, agent, user, application)
+    await require_topics(laser, [ls.AgentTopic.Memory])
+    memory = laser.memory(namespace)
+    _print_items(laser.stream, memory, await memory.search(query, limit=limit, **owner), as_json)
 
 
 @memories.command("remember")
-def remember(
+@on_views
+async def remember(
+    laser: ls.Laser,
     text: Annotated[
         str | None, typer.Argument(help="What; without it, or as '-', the bytes of stdin.", show_default=False)
     ] = None,
@@ -124,85 +105,61 @@ def remember(
     agent: Agent = None,
     user: User = None,
     application: Application = None,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Remember something, and print the item's id."""
-
-    async def work() -> None:
-        owner = _owner(conversation, agent, user, application)
-        payload = await to_thread.run_sync(read_stdin) if text in (None, "-") else text
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            # The client refuses a kind that it does not know.
-            what: Any = kind
-            item = await laser.memory(namespace).remember(
-                payload or b"", kind=what, dedup=dedup, durable=durable, **owner
-            )
-            if as_json:
-                print_json({"stream": laser.stream, "namespace": namespace, "id": item})
-            else:
-                console().print(item)
-
-    run(work)
+    owner = _owner(conversation, agent, user, application)
+    payload = await to_thread.run_sync(read_stdin) if text in (None, "-") else text
+    # The client refuses a kind that it does not know.
+    what: Any = kind
+    item = await laser.memory(namespace).remember(payload or b"", kind=what, dedup=dedup, durable=durable, **owner)
+    if as_json:
+        print_json({"stream": laser.stream, "namespace": namespace, "id": item})
+    else:
+        console().print(item)
 
 
 @memories.command("forget")
-def forget(
+@on_views
+async def forget(
+    laser: ls.Laser,
     item: Annotated[str, typer.Argument(metavar="ID", help="The item's id, 26 characters.", show_default=False)],
     namespace: Namespace = _NAMESPACE,
     conversation: InConversation = None,
     agent: Agent = None,
     user: User = None,
     application: Application = None,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Forget an item, for good. Its record stays on the log until retention takes it."""
-
-    async def work() -> None:
-        owner = _owner(conversation, agent, user, application)
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            await require_topics(laser, [ls.AgentTopic.Memory])
-            memory = laser.memory(namespace)
-            known = await memory.get(item, **owner) is not None
-            await memory.forget(item, **owner)
-            if as_json:
-                print_json({"stream": laser.stream, "namespace": namespace, "id": item, "known": known})
-            else:
-                console().print(
-                    f"{item}  {'forgotten' if known else 'there was no such item; it will not come either'}"
-                )
-
-    run(work)
+    owner = _owner(conversation, agent, user, application)
+    await require_topics(laser, [ls.AgentTopic.Memory])
+    memory = laser.memory(namespace)
+    known = await memory.get(item, **owner) is not None
+    await memory.forget(item, **owner)
+    if as_json:
+        print_json({"stream": laser.stream, "namespace": namespace, "id": item, "known": known})
+    else:
+        console().print(f"{item}  {'forgotten' if known else 'there was no such item; it will not come either'}")
 
 
 @memories.command("rebuild")
-def rebuild(
+@on_views
+async def rebuild(
+    laser: ls.Laser,
     namespace: Namespace = _NAMESPACE,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Fold the read view of all namespaces anew from the log's start."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            await require_topics(laser, [ls.AgentTopic.Memory])
-            memory = laser.memory(namespace)
-            with _progress(quiet=as_json) as step:
-                read = await memory.rebuild(step)
-            if as_json:
-                print_json({"stream": laser.stream, "read": read, "skipped": _skipped(memory)})
-            else:
-                console().print(f"{read:,} records read")
-                print_skipped(memory.skipped)
-
-    run(work)
+    await require_topics(laser, [ls.AgentTopic.Memory])
+    memory = laser.memory(namespace)
+    with _progress(quiet=as_json) as step:
+        read = await memory.rebuild(step)
+    if as_json:
+        print_json({"stream": laser.stream, "read": read, "skipped": _skipped(memory)})
+    else:
+        console().print(f"{read:,} records read")
+        print_skipped(memory.skipped)
 
 
 @contextmanager

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -103,3 +107,21 @@ def test_refusals(shell: Shell) -> None:
     assert "limit: -1" in shell.refused("memory", "list", "-n", "-1")
     assert "namespace: is empty" in shell.refused("memory", "list", "-N", "")
     assert "user: is empty" in shell.refused("memory", "search", "x", "--user", "")
+
+
+def test_views_elsewhere(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view that ``--views`` or LASER_VIEWS names is the one that is read, and that is folded anew."""
+    item = remember(shell, "green tea")
+    place = f"embedded:{tmp_path / 'views'}"
+    assert shell.json("memory", "search", "tea", "--views", place)["items"][0]["id"] == item
+    with closing(sqlite3.connect(tmp_path / "views" / "views.db")) as spoilt:
+        spoilt.execute("DELETE FROM memory_items")
+        spoilt.commit()
+    monkeypatch.setenv("LASER_VIEWS", place)
+    assert shell.json("memory", "list")["items"] == []
+    assert shell.json("memory", "rebuild")["read"] == 1
+    assert [found["id"] for found in shell.json("memory", "list")["items"]] == [item]
+    monkeypatch.setenv("LASER_VIEWS", "redis://u:secret@host")
+    text = shell.refused("memory", "list")
+    assert "views: unknown form" in text
+    assert "secret" not in text
