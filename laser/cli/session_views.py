@@ -119,6 +119,13 @@ def fork(
     label: Annotated[str | None, typer.Option("--label", "-l", help="For people.", show_default=False)] = None,
     agent: Annotated[str | None, typer.Option("--agent", "-a", help="Who works on it.", show_default=False)] = None,
     clone: Annotated[bool, typer.Option("--clone", help="Only what it is set up with, nothing that was said.")] = False,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", help="Whose content the session refers to, where it does.", show_default=False),
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Take the messages that are left when retention took the oldest.")
+    ] = False,
     url: Url = None,
     stream: Stream = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
@@ -130,13 +137,16 @@ def fork(
         chosen = conversation_id(session, "SESSION")
         if clone and at is not None:
             raise ls.InvalidError("--at: does not go with --clone", argument="--at")
+        if clone and partial:
+            raise ls.InvalidError("--partial: does not go with --clone", argument="--partial")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
             opened = await laser.sessions().open(chosen)
+            content = None if tenant is None else laser.content(tenant)
             if clone:
-                made = await opened.clone(label=label, agent=agent)
+                made = await opened.clone(label=label, agent=agent, content=content)
             else:
                 moment = None if at is None else await _message(opened, at)
-                made = await opened.fork(moment, label=label, agent=agent)
+                made = await opened.fork(moment, label=label, agent=agent, partial=partial, content=content)
             origin = (await made.status()).origin
             if as_json:
                 print_json({"session": made.id, "origin": None if origin is None else msgspec.to_builtins(origin)})

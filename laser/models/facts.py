@@ -39,8 +39,8 @@ def named_text(value: object) -> str | None:
 
 
 def count(value: object) -> int | None:
-    """A count of tokens: a whole number from 0, else ``None``."""
-    return value if type(value) is int and value >= 0 else None
+    """A count of tokens: a whole number from 0 that fits 63 bits, else ``None``."""
+    return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def written(value: object) -> bytes:

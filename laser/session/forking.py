@@ -8,7 +8,7 @@ from typing import Final
 from laser.content.content import Content
 from laser.context.appending import build_record
 from laser.context.connection import Connection
-from laser.errors import CodecError, InvalidError
+from laser.errors import CodecError
 from laser.model.checkpoint import Checkpoint
 from laser.model.content import ContentRef
 from laser.model.messages import ContextMessage
@@ -27,9 +27,10 @@ from laser.session.active.events import (
 from laser.session.active.fold import ActiveFold
 from laser.session.copying import Copier, copy_message, event_payload, event_record
 from laser.session.cutting import Cut
+from laser.session.holding import hold_for
 from laser.session.lifecycle import ForkOrigin
 
-__all__ = ["copy_session", "hold_for", "session_holder"]
+__all__ = ["copy_session"]
 
 _MESSAGES: Final = AgentTopic.Sessions
 
@@ -74,23 +75,6 @@ async def copy_session(
     _apply(fold, ends[-1], 0)
     assert copier.began_at_micros is not None
     return ForkOrigin(source, messages, events, fold.revision, copier.began_at_micros)
-
-
-def session_holder(session: str) -> str:
-    """The name under which a session holds content that entries of its active context refer to."""
-    return f"session:{session}"
-
-
-async def hold_for(content: Content | None, target: str, refs: list[ContentRef]) -> None:
-    """Holds for the fork what its copies are about to refer to."""
-    if not refs:
-        return
-    if content is None:
-        raise InvalidError(
-            "content: the session refers to content; give laser.content(tenant), so that the fork holds it too",
-            argument="content",
-        )
-    await content.hold(session_holder(target), refs)
 
 
 def _refs(payload: bytes) -> list[ContentRef]:

@@ -29,7 +29,8 @@ from laser.session.active.state import ActiveState
 from laser.session.active.turns import Run
 from laser.session.discovery.discovering import catalog_entry, discover, skill_entry
 from laser.session.discovery.reports import Discovery, Skill, encode_report
-from laser.session.forking import copy_session, hold_for, session_holder
+from laser.session.forking import copy_session
+from laser.session.holding import hold_for, session_holder
 from laser.session.lifecycle import LifecycleEvent, SessionStatus, check_label, encode_event, failure
 from laser.session.manifest import AssembledContext, encode_manifest, make_manifest
 from laser.session.scope import ContextScope

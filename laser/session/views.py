@@ -124,6 +124,8 @@ class SessionViews:
         Raises:
             NotFoundError: retention took it.
         """
+        if not isinstance(message, ContextMessage):
+            raise InvalidError(f"message: expected a ContextMessage, got {type(message).__name__}", argument="message")
         return await read_origin(self._laser, message)
 
     async def checkpoint(self, topics: Sequence[str] | None = None) -> Checkpoint:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from laser.errors import InvalidError, NotFoundError
-from laser.session.active.entries import NewEntry, check_entry
+from laser.session.active.entries import NewEntry, check_entries, check_entry
 from laser.session.active.events import Add, CompactionFailed, Edit, Edited, Remove, Replace, RunFinished, Steered
 from laser.session.active.reading import ActiveLog
 from laser.session.active.settling import settle
@@ -17,6 +17,7 @@ from laser.session.active.state import ActiveState
 __all__ = ["ActiveContext"]
 
 _MAX_REASON: Final = 1_000
+_MAX_NAME: Final = 255
 
 
 class ActiveContext:
@@ -83,7 +84,7 @@ class ActiveContext:
                 raise InvalidError(f"edits[{place}]: {edit.id!r:.40} is no entry's id", argument="edits")
             if not isinstance(edit, Remove):
                 check_entry(edit.entry, f"edits[{place}]")
-        return await settle(self._log, Edited(seen, tuple(edits), idle), "edits")
+        return await settle(self._log, Edited(seen, tuple(edits), bool(idle)), "edits")
 
     async def add(self, seen: int, *entries: NewEntry) -> ActiveState:
         """Adds entries at the end; one with a key takes the place of the earlier one, a catalog supersedes it."""
@@ -111,12 +112,13 @@ class ActiveContext:
             ConflictError: the context changed meanwhile; nothing was refreshed.
         """
         wanted: dict[tuple[str, str], NewEntry] = {}
-        for place, entry in enumerate(entries):
-            check_entry(entry, f"entries[{place}]")
+        for place, entry in enumerate(check_entries(entries, "entries")):
             if entry.key is None or entry.scope == "run":
                 raise InvalidError(
                     f"entries[{place}]: derived input needs a key, and belongs to the session", argument="entries"
                 )
+            if (entry.kind, entry.key) in wanted:
+                raise InvalidError(f"entries[{place}]: another one has the key {entry.key}", argument="entries")
             wanted[entry.kind, entry.key] = msgspec.structs.replace(entry, source=source)
         state = await self.read()
         edits: list[Edit] = []
@@ -151,7 +153,8 @@ class ActiveContext:
         Raises:
             ConflictError: it is not under way any more.
         """
-        return await settle(self._log, CompactionFailed(request, reason[:_MAX_REASON]), "request")
+        text = str(reason).encode(errors="replace").decode()[:_MAX_REASON]
+        return await settle(self._log, CompactionFailed(_checked(request, "request"), text), "request")
 
     async def finish_run(
         self, run: str, state: Literal["ended", "failed", "cancelled"] = "failed", output: NewEntry | None = None
@@ -168,7 +171,7 @@ class ActiveContext:
             raise InvalidError(f"state: {state!r:.40} is none of ended, failed, cancelled", argument="state")
         if output is not None:
             check_entry(output, "output")
-        return await settle(self._log, RunFinished(run, state, output), "run")
+        return await settle(self._log, RunFinished(_checked(run, "run"), state, output), "run")
 
     def __repr__(self) -> str:
         return f"ActiveContext({self._log!r})"
@@ -183,6 +186,12 @@ def check_revision(seen: int) -> int:
     if type(seen) is not int or not 0 <= seen < 2**63:
         raise InvalidError(f"seen: {seen!r:.40} is not a revision, see ActiveState.revision", argument="seen")
     return seen
+
+
+def _checked(name: str, argument: str) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME or not name.isprintable():
+        raise InvalidError(f"{argument}: {name!r:.40} is no id of one, see ActiveState", argument=argument)
+    return name
 
 
 def _is_same(one: NewEntry, other: NewEntry) -> bool:

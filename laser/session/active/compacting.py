@@ -85,6 +85,8 @@ def _checked(account: object) -> tuple[tuple[int, ...], tuple[NewEntry, ...]]:
         )
     if not account.removed or not account.entries:
         raise InvalidError("compactor: an account stands for some entries, and has some", argument="compactor")
+    if not all(type(entry_id) is int and 0 < entry_id < 2**63 for entry_id in account.removed):
+        raise InvalidError("compactor: removed is no list of entries' ids", argument="compactor")
     for place, entry in enumerate(account.entries):
         check_entry(entry, f"compactor: entries[{place}]")
         if entry.payload is not None and not entry.payload.strip():

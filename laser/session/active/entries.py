@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -11,7 +12,16 @@ from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW
 from laser.model.content import ContentRef
 from laser.models.selection import check_api_kind
 
-__all__ = ["ENTRY_KINDS", "MODEL_KINDS", "PROTECTED_KINDS", "ContextEntry", "EntryKind", "NewEntry", "check_entry"]
+__all__ = [
+    "ENTRY_KINDS",
+    "MODEL_KINDS",
+    "PROTECTED_KINDS",
+    "ContextEntry",
+    "EntryKind",
+    "NewEntry",
+    "check_entries",
+    "check_entry",
+]
 
 EntryKind = Literal[
     "instruction",
@@ -116,6 +126,17 @@ class ContextEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.entry.payload or b"").decode("utf-8", "replace")
 
 
+def check_entries(entries: Sequence[NewEntry], argument: str) -> tuple[NewEntry, ...]:
+    """A list of entries whose parts fit together.
+
+    Raises:
+        InvalidError, LimitError: it is no list, or they do not; with the place in the list.
+    """
+    if isinstance(entries, str | bytes) or not isinstance(entries, Sequence):
+        raise InvalidError(f"{argument}: expected a list of NewEntry, got {type(entries).__name__}", argument=argument)
+    return tuple(check_entry(entry, f"{argument}[{place}]") for place, entry in enumerate(entries))
+
+
 def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
     """An entry whose parts fit together.
 
@@ -140,6 +161,9 @@ def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
         raise InvalidError(f"{argument}: a {entry.kind} needs the call_id that pairs it", argument=argument)
     if entry.api is not None:
         check_api_kind(entry.api)
+    for name in ("interim", "is_error"):
+        if type(getattr(entry, name)) is not bool:
+            raise InvalidError(f"{argument}: {name} is neither True nor False", argument=argument)
     if entry.interim and entry.kind != "tool_result":
         raise InvalidError(f"{argument}: interim goes with a tool_result, not a {entry.kind}", argument=argument)
     if entry.scope not in ("session", "run"):

@@ -30,7 +30,14 @@ from laser.session.active.events import (
     TurnFinished,
     TurnStarted,
 )
-from laser.session.active.state import ActiveState, PendingCompaction, RunState, compactable, in_request_order
+from laser.session.active.state import (
+    MAX_TOKENS,
+    ActiveState,
+    PendingCompaction,
+    RunState,
+    compactable,
+    in_request_order,
+)
 
 __all__ = ["ActiveFold", "Saved", "prunes"]
 
@@ -212,7 +219,8 @@ class ActiveFold:
             return refusal
         usage = dict(run.usage)
         for name, count in event.usage.items():
-            usage[name] = usage.get(name, 0) + count
+            # Whoever wrote the event: a sum has to go into a snapshot.
+            usage[name] = min(usage.get(name, 0) + count, MAX_TOKENS - 1)
         self._run = msgspec.structs.replace(run, turn=None, usage=usage)
         if event.complete:
             self._note_api(event.outputs)

@@ -12,6 +12,7 @@ from laser.session.active.entries import PROTECTED_KINDS, ContextEntry, EntryKin
 from laser.session.active.events import CompactionMode
 
 __all__ = [
+    "MAX_TOKENS",
     "ActiveState",
     "PendingCompaction",
     "RunState",
@@ -21,7 +22,8 @@ __all__ = [
     "in_request_order",
 ]
 
-_MAX_TOKENS: Final = 2**63
+MAX_TOKENS: Final = 2**63
+"""Below which a count of tokens is."""
 
 
 class PendingCompaction(msgspec.Struct, frozen=True):
@@ -157,7 +159,7 @@ def _sum(entries: Sequence[ContextEntry]) -> int | None:
         if entry.entry.tokens is None:
             return None
         total += entry.entry.tokens
-    return total if total < _MAX_TOKENS else None
+    return total if total < MAX_TOKENS else None
 
 
 def _key(entry: ContextEntry) -> str:

@@ -8,19 +8,21 @@ from typing import Literal
 
 import msgspec
 
+from laser.content.content import Content
 from laser.errors import AppendIndeterminateError, BusyError, ClosedError, InvalidError
 from laser.model.ids import new_conversation_id
 from laser.models.lowering import LoweredRequest, RequestOptions, lower_request
 from laser.models.replies import ModelReply
 from laser.models.selection import ApiKind, ModelSelection, check_api_kind
 from laser.session.active.active import check_revision
-from laser.session.active.entries import NewEntry, check_entry
+from laser.session.active.entries import NewEntry, check_entries, check_entry
 from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
 from laser.session.active.fold import prunes
 from laser.session.active.lowering import Resolve, lowering_entries, reply_entries, usage_counts
 from laser.session.active.reading import ActiveLog
 from laser.session.active.settling import last_word, settle
-from laser.session.active.state import ActiveState
+from laser.session.active.state import MAX_TOKENS, ActiveState
+from laser.session.holding import keep_large
 
 __all__ = ["Run", "Turn"]
 
@@ -79,18 +81,26 @@ class Turn:
             fragments=self._log.fragments,
         )
 
-    async def finish_reply(self, reply: ModelReply, results: Sequence[NewEntry] = ()) -> ActiveState:
+    async def finish_reply(
+        self, reply: ModelReply, results: Sequence[NewEntry] = (), *, content: Content | None = None
+    ) -> ActiveState:
         """Ends the turn with a model's answer, kept in the provider's own form, and its counts of tokens.
 
         An answer that did not come to its end fails the turn: it is kept on the log, and enters no context.
 
         Args:
             results: of the tools that it called.
+            content: a tenant's content: what is over ``MAX_ENTRY_BYTES``, such as an image, is kept there, and the
+                session holds it. Requests get it back with ``resolve=content.get``.
         """
-        entries = reply_entries(reply)
+        if not isinstance(results, Sequence) or not all(isinstance(entry, NewEntry) for entry in results):
+            raise InvalidError("results: expected a list of NewEntry", argument="results")
+        entries = [*reply_entries(reply), *(results if reply.completed else ())]
+        if content is not None:
+            entries = await keep_large(content, self._log.conversation, entries)
         if not reply.completed:
             return await self.fail(entries, usage_counts(reply.usage))
-        return await self.finish([*entries, *results], usage_counts(reply.usage))
+        return await self.finish(entries, usage_counts(reply.usage))
 
     async def finish(self, outputs: Sequence[NewEntry] = (), usage: Mapping[str, int] | None = None) -> ActiveState:
         """Ends the turn with what the model gave.
@@ -105,8 +115,7 @@ class Turn:
             ConflictError: the turn is not under way any more. InvalidError: outputs of another API kind than the
                 session's, or a compaction of one that has none; in both cases nothing was changed.
         """
-        for place, entry in enumerate(outputs):
-            check_entry(entry, f"outputs[{place}]")
+        check_entries(outputs, "outputs")
         api = self.context.api or next((entry.api for entry in outputs if entry.api is not None), None)
         if any(entry.kind == "compaction" for entry in outputs) and not prunes(api, outputs):
             raise InvalidError(
@@ -116,8 +125,7 @@ class Turn:
 
     async def fail(self, outputs: Sequence[NewEntry] = (), usage: Mapping[str, int] | None = None) -> ActiveState:
         """Ends a turn whose call failed or was cut off. What came of it is kept on the log, and enters no context."""
-        for place, entry in enumerate(outputs):
-            check_entry(entry, f"outputs[{place}]")
+        check_entries(outputs, "outputs")
         return await self._end(outputs, usage, complete=False)
 
     async def _end(
@@ -127,7 +135,7 @@ class Turn:
             raise ClosedError(f"turn {self.id} was finished already")
         counts = dict(usage or {})
         for name, count in counts.items():
-            if not isinstance(name, str) or type(count) is not int or count < 0:
+            if not isinstance(name, str) or type(count) is not int or not 0 <= count < MAX_TOKENS:
                 raise InvalidError(f"usage: {name!r:.40} is {count!r:.40}, not a count of tokens", argument="usage")
         event = TurnFinished(self.run, self.id, tuple(outputs), counts, complete)
         state = await settle(self._log, event, "outputs")
@@ -162,14 +170,12 @@ class Run:
         seen: int | None = None,
         unmoved: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        for place, entry in enumerate(inputs):
-            check_entry(entry, f"inputs[{place}]")
         self._log = log
-        self._inputs = tuple(inputs)
+        self._inputs = check_entries(inputs, "inputs")
         self._api = None if api is None else check_api_kind(api)
         self._seen = None if seen is None else check_revision(seen)
         self._unmoved = unmoved
-        self._finished = False
+        self._begun = self._finished = False
         self.id = new_conversation_id()
 
     async def start(self) -> ActiveState:
@@ -177,8 +183,10 @@ class Run:
 
         Raises:
             BusyError: another run or a compaction is under way. ConflictError: the context or the conversation is not
-                as it was seen. InvalidError: the session's API kind is another one.
+                as it was seen. InvalidError: the session's API kind is another one. ClosedError: it was begun before.
         """
+        if self._begun:
+            raise ClosedError(f"run {self.id} was begun already; session.run() makes another one")
         runs: int | None = None
         if self._unmoved is not None:
             state = await self._log.read()
@@ -187,7 +195,9 @@ class Run:
             # Runs write the conversation: the log takes this one only when none came since the look.
             runs = state.runs
             await self._unmoved()
-        return await settle(self._log, RunStarted(self.id, self._inputs, self._api, self._seen, runs), "api")
+        state = await settle(self._log, RunStarted(self.id, self._inputs, self._api, self._seen, runs), "api")
+        self._begun = True
+        return state
 
     async def turn(self) -> Turn:
         """Begins a turn: what was steered meanwhile enters, and the context is frozen for it.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -142,3 +144,36 @@ async def test_plain_text_of_an_assistant_can_be_lowered(memory_laser: ls.Laser,
         turn = await run.turn()
         with pytest.raises(ls.InvalidError, match="a reasoning goes back in its native form"):
             await turn.request(model, options)
+
+
+async def test_an_answer_with_an_image_is_kept_as_content(tmp_path: Path) -> None:
+    """What is too large for an event goes into content, comes back byte for byte, and is held by the session."""
+    async with ls.Laser.connect(f"embedded:{tmp_path / 'data'}") as laser:
+        await laser.bootstrap(partitions=2, retention=ls.TopicRetention(expire_after=timedelta(days=30)))
+        content = laser.content("acme")
+        session = await laser.sessions().start()
+        image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "QUJD" * 400_000}
+        answer = models.parse_reply("openai_responses", json.dumps(answers.response([image])).encode())
+        scan = b"page " * 300_000
+        async with session.run([ls.NewEntry("user", b"draw")], api="openai_responses") as run:
+            async with await run.turn() as turn:
+                with pytest.raises(ls.LimitError, match="keep it as content"):
+                    await turn.finish_reply(answer)
+                await turn.finish_reply(answer, content=content)
+            async with await run.turn() as turn:
+                model = models.ModelSelection("openai", "openai_responses", "gpt-5")
+                request = await turn.request(model, resolve=content.get)
+                assert answer.items[0].payload in request.body
+                with pytest.raises(ls.InvalidError, match="results: expected a list"):
+                    await turn.finish_reply(answer, "no")  # type: ignore[arg-type]
+                await turn.finish([ls.NewEntry("tool_call", b"{}", call_id="c", api="openai_responses")])
+            async with await run.turn() as turn:
+                said = models.parse_reply("openai_responses", json.dumps(answers.response([answers.CITED])).encode())
+                await turn.finish_reply(said, [ls.NewEntry("tool_result", scan, call_id="c")], content=content)
+        result = (await session.active.read()).entries[-1].entry
+        assert result.payload is None
+        assert result.ref is not None
+        assert result.ref.media_type == "text/plain"
+        assert await content.get(result.ref) == scan
+        report = await content.collect(grace=timedelta(0))
+        assert (report.removed, report.complete) == (0, True), "the session holds them"
