@@ -19,7 +19,7 @@ from apache_iggy import IggyClient
 
 import laser as ls
 from laser.testing.finding import FoundIggy, OpenIggy, find_iggy, open_iggy
-from laser.testing.postgres_server import find_postgres
+from laser.testing.postgres_server import PostgresServer, find_postgres, run_postgres
 from laser.testing.redis_server import find_redis
 from laser.testing.s3_server import find_s3
 from tests.properties import examples
@@ -57,6 +57,16 @@ def iggy(request: pytest.FixtureRequest) -> Iterator[OpenIggy]:
         request.config.stash[_OPEN] = server
         yield server
         del request.config.stash[_OPEN]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL for tests that leave it as it is."""
+    missing = find_postgres()
+    if missing:
+        pytest.skip(missing)
+    with run_postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 import laser as ls
 from laser.testing.postgres_server import PostgresServer
 from laser.testing.s3_server import S3Server
-from tests.engines.conftest import postgres_server, s3_server
+from tests.engines.conftest import s3_server
 
-__all__ = ["postgres_server", "s3_server"]
+__all__ = ["s3_server"]
 
 TOPIC = "events"
 _HERE = Path(__file__).parent

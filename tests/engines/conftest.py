@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from laser.testing.cluster import IggyCluster, run_iggy_cluster
-from laser.testing.postgres_server import PostgresServer, find_postgres, run_postgres
 from laser.testing.redis_server import RedisServer, find_redis, run_redis
 from laser.testing.s3_server import S3Server, find_s3, run_s3
 from laser.testing.server import find_server_binary
@@ -20,16 +19,6 @@ def redis_server() -> Iterator[RedisServer]:
     if missing:
         pytest.skip(missing)
     with run_redis() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL for tests that leave it as it is."""
-    missing = find_postgres()
-    if missing:
-        pytest.skip(missing)
-    with run_postgres() as server:
         yield server
 
 

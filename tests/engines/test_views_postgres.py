@@ -33,6 +33,7 @@ from tests.memory.making import (
     words_of,
 )
 from tests.memory.test_folding import _facts, _fill
+from tests.memory.test_memory import SCRIPTS
 from tests.properties import examples
 
 pytestmark = pytest.mark.anyio
@@ -160,6 +161,18 @@ async def test_recall(laser: ls.Laser) -> None:
     await memory.forget(ids[1])
     assert await memory.search("dog") == []
     assert ids[1] not in [item.id for item in await memory.recall("dogs", strategy="semantic", limit=50)]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_scripts(laser: ls.Laser) -> None:
+    for text, found, absent in SCRIPTS.values():
+        memory = laser.memory(uuid4().hex)
+        await memory.remember("something else in plain English")
+        await memory.remember(text)
+        for query in found:
+            assert texts(await memory.search(query)) == [text], query
+        for query in absent:
+            assert await memory.search(query) == [], query
 
 
 async def test_vectors_of_another_length(laser: ls.Laser) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 import laser as ls
-from tests.graph.conftest import Places
 from tests.graph.making import ACME, ALICE, BOB, CAROL, GLOBEX, OSLO, names
+from tests.views import Places
 
 pytestmark = pytest.mark.anyio
 
