@@ -67,7 +67,7 @@ def test_a_decoder_that_takes_too_much_memory_is_seen(held: int) -> None:
         pytest.skip("this system does not let a process begin its peak of memory anew")
     assert len(b"x" * held) == held
     with pytest.raises(AssertionError, match="bytes of memory"):
-        attempt(Target(lambda data: b"x" * (200 << 20)), b"grow")
+        attempt(Target(lambda data: b"x" * (100 << 20)), b"grow")
 
 
 @pytest.mark.parametrize("name", ["raw_page", "record"])
