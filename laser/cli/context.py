@@ -13,7 +13,7 @@ from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, con
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
 from laser.cli.session import SessionId
-from laser.cli.session_views import context_json, tokens_text
+from laser.cli.session_views import context_json, tokens_text, words
 
 __all__ = ["contexts"]
 
@@ -88,7 +88,7 @@ def _print_entry(out: Console, held: ls.ContextEntry, whole: bool) -> None:
     head.append(f"[{held.id}] {held.kind}", style="bold")
     head.append(plain(f"  {', '.join(marks)}"), style="dim")
     out.print(head)
-    text = f"content {entry.ref.digest} ({entry.ref.media_type})" if entry.ref is not None else held.text
+    text = f"content {entry.ref.digest} ({entry.ref.media_type})" if entry.ref is not None else words(entry)
     lines = text.splitlines()
     shown = lines if whole else [line[:_WIDTH] for line in lines[:_LINES]]
     for line in shown:

@@ -15,7 +15,7 @@ from laser.cli.output import console, message_json, plain, print_json, print_mes
 from laser.cli.running import run
 from laser.cli.session import SessionId, sessions
 
-__all__ = ["context_json", "tokens_text"]
+__all__ = ["context_json", "tokens_text", "words"]
 
 _SHOWN: Final = 60
 
@@ -189,9 +189,18 @@ def tokens_text(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
+def words(entry: ls.NewEntry) -> str:
+    """What a person may see of an entry, else its payload as text."""
+    try:
+        seen = entry.visible()
+    except ls.CodecError:
+        seen = ""
+    return seen or (entry.payload or b"").decode("utf-8", "replace")
+
+
 def _run_json(state: ls.RunState) -> dict[str, Any]:
     made: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(state, output=None))
-    made["output"] = None if state.output is None else (state.output.payload or b"").decode("utf-8", "replace")
+    made["output"] = None if state.output is None else words(state.output)
     return made
 
 
@@ -213,6 +222,6 @@ def _entry_json(held: ls.ContextEntry) -> dict[str, Any]:
 
 
 def _brief(held: ls.ContextEntry) -> str:
-    text = held.entry.preview or held.text or (f"content {held.entry.ref.digest}" if held.entry.ref else "")
+    text = held.entry.preview or words(held.entry) or (f"content {held.entry.ref.digest}" if held.entry.ref else "")
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

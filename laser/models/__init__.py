@@ -27,6 +27,7 @@ from laser.models.lowering import LoweredRequest, RequestOptions, lower_request
 from laser.models.parsing import ReplyStream, parse_reply
 from laser.models.replies import ItemKind, ModelReply, NativeItem, ReplyError, StopReason, TokenUsage, ToolCall
 from laser.models.selection import API_KINDS, ApiKind, ModelSelection, check_api_kind
+from laser.models.showing import visible_text
 from laser.models.tools import ProviderTool, Tool, ToolDefinition
 
 __all__ = [
@@ -67,4 +68,5 @@ __all__ = [
     "lower_request",
     "parse_compaction",
     "parse_reply",
+    "visible_text",
 ]

@@ -38,7 +38,7 @@ class RunDetail(msgspec.Struct, frozen=True):
 
     Attributes:
         id: its name. state: ``running``, or how it finished. inputs: that it began with.
-        turns: in order. output: what it answered in the end, whole.
+        turns: in order. output: what it answered in the end, whole; its ``visible()`` are the words in it.
         started_at_micros, finished_at_micros: by the log's clock, microseconds since 1970 UTC.
     """
 

@@ -40,3 +40,26 @@ def test_a_fork_holds_content_too(shell: Shell, made: list[str], engine_url: str
         == 6
     )
     assert "--partial: does not go with --clone" in shell.refused("session", "fork", session, "--partial", "--clone")
+
+
+def test_words_of_native_entries_are_shown(shell: Shell, made: list[str], engine_url: str, stream_name: str) -> None:
+    (session,) = made
+    said = b'{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It fits.\\nAlways."}]}'
+    native = ls.NewEntry("assistant", said, api="openai_responses", tokens=9)
+
+    async def answer() -> None:
+        async with ls.Laser.connect(engine_url, stream=stream_name) as laser:
+            opened = await laser.sessions().open(session)
+            async with opened.run() as run, await run.turn() as turn:
+                await turn.finish([native, ls.NewEntry("assistant", b"no JSON", api="openai_responses")])
+                await run.finish(native)
+
+    anyio.run(answer)
+    shown = shell.run("context", "show", session).stdout
+    assert "    It fits.\n    Always.\n" in shown
+    assert "output_text" not in shown
+    assert "    no JSON\n" in shown
+    assert "It fits. Always." in shell.run("session", "context", session).stdout
+    found = shell.json("session", "context", session)
+    assert found["run"]["output"] == "It fits.\nAlways."
+    assert found["entries"][-2]["text"] == said.decode(), "for programs the bytes as they are"

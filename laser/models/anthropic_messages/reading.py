@@ -9,7 +9,7 @@ from laser.models.exact import settle
 from laser.models.facts import count, mapping, named_text, objects, reply_error, text, written
 from laser.models.replies import ItemKind, ModelReply, NativeItem, ReplyError, StopReason, TokenUsage, ToolCall
 
-__all__ = ["kind_of", "read"]
+__all__ = ["kind_of", "read", "shown"]
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -37,6 +37,12 @@ def kind_of(block: Mapping[str, Any]) -> ItemKind:
     """What a content block means."""
     name = text(block.get("type"))
     return _KINDS.get(name, "server_tool" if name.endswith("_tool_result") else "other")
+
+
+def shown(item: object) -> str:
+    """What a person may see of a block, or of blocks that follow each other."""
+    blocks = item if isinstance(item, list) else [item]
+    return "".join(text(mapping(block).get("text")) or text(mapping(block).get("thinking")) for block in blocks)
 
 
 def read(

@@ -10,7 +10,7 @@ from laser.models.exact import settle
 from laser.models.facts import count, mapping, named_text, objects, reply_error, text, written
 from laser.models.replies import ModelReply, NativeItem, ReplyError, StopReason, TokenUsage, ToolCall
 
-__all__ = ["REASONING_FIELDS", "call_of", "read"]
+__all__ = ["REASONING_FIELDS", "call_of", "read", "shown"]
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of a message in which those who speak Chat Completions put reasoning."""
@@ -70,6 +70,12 @@ def read(value: Mapping[str, Any], *, interrupted: bool = False, error: object =
         error=failure,
         mended=mended,
     )
+
+
+def shown(item: object) -> str:
+    """What a person may see of a message, or of the fields of its reasoning."""
+    fields = mapping(item)
+    return _content(fields.get("content")) or text(fields.get("refusal")) or _reasoning(fields)
 
 
 def call_of(entry: Mapping[str, Any]) -> ToolCall | None:

@@ -9,7 +9,7 @@ from laser.models.exact import settle
 from laser.models.facts import count, mapping, named_text, objects, reply_error, text, written
 from laser.models.replies import ItemKind, ModelReply, NativeItem, StopReason, TokenUsage, ToolCall
 
-__all__ = ["CALL_TYPES", "call_id_of", "kind_of", "read", "read_items", "read_usage"]
+__all__ = ["CALL_TYPES", "call_id_of", "kind_of", "read", "read_items", "read_usage", "shown"]
 
 CALL_TYPES: Final = frozenset(
     {
@@ -124,6 +124,22 @@ def call_id_of(item: Mapping[str, Any]) -> str | None:
     if base not in CALL_TYPES or (base == "tool_search_call" and item.get("execution") != "client"):
         return None
     return named_text(item.get("call_id"))
+
+
+def shown(item: object) -> str:
+    """What a person may see of an item."""
+    value = mapping(item)
+    if value.get("type") == "reasoning":
+        return _reasoning(value)
+    if value.get("type") != "message" and "role" not in value:
+        return ""
+    parts = value.get("content")
+    refusals = [
+        text(part.get("refusal"))
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, dict) and part.get("type") == "refusal"
+    ]
+    return _message(value) + "".join(refusals)
 
 
 def read_usage(value: object) -> TokenUsage:

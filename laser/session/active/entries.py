@@ -10,7 +10,9 @@ import msgspec
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW_BYTES
 from laser.model.content import ContentRef
+from laser.models.content import CONTENT_TYPE, TextPart, decode_content
 from laser.models.selection import check_api_kind
+from laser.models.showing import visible_text
 
 __all__ = [
     "ENTRY_KINDS",
@@ -94,6 +96,22 @@ class NewEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: str | None = None
     provenance: str | None = None
     preview: str | None = None
+
+    def visible(self) -> str:
+        """What a person may see of it, whole: its text, or the words in the provider's own form of it.
+
+        Empty for what is no words, such as a call or an image, and for bytes that only ``ref`` refers to.
+
+        Raises:
+            CodecError: the payload is not in the form that it says.
+        """
+        if self.payload is None:
+            return ""
+        if self.api is not None:
+            return visible_text(check_api_kind(self.api), self.payload)
+        if self.media_type == CONTENT_TYPE:
+            return "\n".join(part.text for part in decode_content(self.payload) if isinstance(part, TextPart))
+        return self.payload.decode("utf-8", "replace")
 
 
 class ContextEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from laser.models.replies import ItemKind, ModelReply, NativeItem, TokenUsage
 from laser.models.selection import API_KINDS, ApiKind
 from laser.ports.estimator import estimate_tokens
 from laser.session.active.entries import ContextEntry, EntryKind, NewEntry
+from laser.session.active.state import MAX_TOKENS
 
 __all__ = ["Resolve", "item_entries", "lowering_entries", "reply_entries", "usage_counts"]
 
@@ -89,7 +90,9 @@ def item_entries(items: Sequence[NativeItem], api: ApiKind) -> list[NewEntry]:
 
 def usage_counts(usage: TokenUsage) -> dict[str, int]:
     """Tokens as the provider counted them, by name; what it did not tell is left out."""
-    return {name: count for name, count in msgspec.structs.asdict(usage).items() if count is not None}
+    return {
+        name: count for name, count in msgspec.structs.asdict(usage).items() if count is not None and count < MAX_TOKENS
+    }
 
 
 def _lower(held: ContextEntry, payload: bytes, api: ApiKind) -> LoweringEntry:
