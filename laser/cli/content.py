@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import anyio
 import msgspec
@@ -15,15 +16,13 @@ from anyio import to_thread
 
 import laser as ls
 from laser.cli.connected import on_content
-from laser.cli.options import AsJson
+from laser.cli.options import AsJson, stdin_chunks
 from laser.cli.output import console, moment_text, plain, print_json
 from laser.limits import CONTENT_GRACE_SECONDS
 
 __all__ = ["Tenant", "contents"]
 
 contents = typer.Typer(help="Keep and read bytes by their hash.", no_args_is_help=True, rich_markup_mode=None)
-
-_CHUNK_BYTES: Final = 1 << 20
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Whose content it is.", show_default=False)]
 Digest = Annotated[
@@ -49,7 +48,7 @@ async def put(
     """Put a file and print its hash. Content that nothing holds goes after seven days."""
     content = laser.content(tenant)
     if file == "-":
-        async with aclosing(_stdin()) as data:
+        async with aclosing(stdin_chunks()) as data:
             ref = await content.put(data, media_type=media_type)
     else:
         ref = await content.put(Path(file), media_type=media_type)
@@ -152,23 +151,23 @@ def _told(report: ls.CollectReport) -> str:
     return text
 
 
-async def _stdin() -> AsyncGenerator[bytes, None]:
-    while chunk := await to_thread.run_sync(sys.stdin.buffer.read, _CHUNK_BYTES):
-        yield chunk
-
-
 async def _write_file(path: str, data: AsyncGenerator[bytes, None]) -> None:
     """A new file, whole or not at all."""
-    part = anyio.Path(f"{path}.part")
+    # A name of its own: what is there under any other is somebody's.
+    part = anyio.Path(f"{path}.{secrets.token_hex(8)}.part")
     try:
         if await anyio.Path(path).exists():
             raise ls.InvalidError(f"--out: {path}: exists; name a new file", argument="--out")
-        try:
-            async with await part.open("wb") as file:
+        async with await part.open("xb") as file:
+            try:
                 async for chunk in data:
                     await file.write(chunk)
-            await part.replace(path)
-        finally:
-            await part.unlink(missing_ok=True)
-    except OSError as error:
-        raise ls.InvalidError(f"--out: {path}: {error.strerror or error}", argument="--out") from error
+                await file.flush()
+                await part.replace(path)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await part.unlink(missing_ok=True)
+                raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ls.InvalidError(f"--out: {path!r}: {reason}", argument="--out") from error

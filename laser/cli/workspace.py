@@ -14,7 +14,7 @@ from anyio import to_thread
 import laser as ls
 from laser.cli.connected import on_content
 from laser.cli.content import Tenant
-from laser.cli.options import AsJson
+from laser.cli.options import AsJson, stdin_chunks
 from laser.cli.output import console, moment_text, plain, print_json
 
 __all__ = ["workspaces"]
@@ -104,7 +104,8 @@ async def put(
     if source == "-":
         if path is None:
             raise ls.InvalidError("--path: stdin has no name; say where it is to go", argument="--path")
-        await workspace.write(path, await to_thread.run_sync(sys.stdin.buffer.read), seen=seen, note=note)
+        async with aclosing(stdin_chunks()) as data:
+            await workspace.write(path, data, seen=seen, note=note)
     elif await to_thread.run_sync(Path(source).is_dir):
         report = await workspace.import_(source, path=path or "", seen=seen, note=note)
     else:

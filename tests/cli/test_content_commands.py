@@ -96,3 +96,35 @@ def test_places_from_the_environment(tmp_path: Path) -> None:
     assert any(path.is_file() for path in (tmp_path / "objects").rglob("*"))
     assert (tmp_path / "catalog" / "laser.db").exists()
     assert not (tmp_path / "log" / "objects").exists()
+
+
+def test_what_stands_beside_an_output_file_is_left_alone(shell: Shell, tmp_path: Path) -> None:
+    digest = put(shell, LARGE)
+    out, beside = tmp_path / "out", tmp_path / "out.part"
+    beside.write_text("somebody's")
+    assert shell.run("content", "get", digest, "--tenant", "acme", "--out", str(out)).exit_code == 0
+    assert (out.read_bytes() == LARGE, beside.read_text()) == (True, "somebody's")
+    absent = tmp_path / "absent" / "out"
+    assert "--out: " in shell.refused("content", "get", digest, "--tenant", "acme", "--out", str(absent))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out", "out.part"]
+
+
+def test_messages_that_are_gone(tmp_path: Path) -> None:
+    """The catalog is not in the log's file: a collection asks the log."""
+    log, catalog = f"embedded:{tmp_path / 'log'}", f"embedded:{tmp_path / 'catalog'}"
+
+    async def write_and_purge() -> None:
+        async with ls.Laser.connect(log, stream="app", catalog=catalog) as laser:
+            await laser.ensure_topic("events")
+            await laser.context(ls.new_conversation_id()).append("events", "x" * 70_000, content=laser.content("acme"))
+            await laser.purge_topic("events")
+
+    anyio.run(write_and_purge)
+    shell = Shell(log, "app")
+    dry = shell.run("content", "gc", "--grace", "0", "--dry-run", "--catalog", catalog).stdout
+    told = "1 holds of messages that are gone, 0 that never came"
+    assert dry == f"would remove 0 of 1 looked at, 0 bytes; would end {told}\n"
+    done = shell.run("content", "gc", "--grace", "0", "--catalog", catalog).stdout
+    assert done == f"removed 1 of 1 looked at, 70,000 bytes; 1 objects gone; ended {told}\n"
+    shown = shell.json("content", "gc", "--catalog", catalog)
+    assert (shown["released"], shown["unconfirmed"], shown["complete"]) == (0, 0, True)
