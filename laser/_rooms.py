@@ -1,6 +1,7 @@
 """The public names of the rooms, for ``laser.__getattr__``."""
 
 from laser.client.directory import Directory
+from laser.compaction.active import strategy_compactor
 from laser.compaction.compaction import Compaction
 from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
 from laser.compaction.lcm.copying import copy_nodes
@@ -55,8 +56,8 @@ from laser.session.session import Session
 from laser.session.sessions import Sessions
 from laser.session.transcript import TranscriptPage
 from laser.session.views import SessionReading
-from laser.workspace.directories import ImportReport
 from laser.workspace.heads import Version
+from laser.workspace.importing import ImportReport
 from laser.workspace.tree_view import Change, FileInfo, TreeView
 from laser.workspace.workspace import Head, Workspace
 from laser.workspace.workspaces import Workspaces
@@ -149,6 +150,7 @@ __all__ = [
     "provider_compactor",
     "reply_entries",
     "skill_entry",
+    "strategy_compactor",
     "tokens",
     "usage_counts",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
@@ -111,8 +112,9 @@ class Content:
         digest = digest_of(ref)
         check_range(start, stop)
         store = await self._laser.open_content()
-        async for chunk in reading.stream_range(store, self._tenant, digest, start, stop):
-            yield chunk
+        async with aclosing(reading.stream_range(store, self._tenant, digest, start, stop)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def head(self, ref: ContentRef | str) -> ContentHead:
         """What is known of a content, without its bytes."""

@@ -129,6 +129,8 @@ async def _of_file(path: str) -> Source:
         size = (await anyio.to_thread.run_sync(os.stat, path)).st_size
     except OSError as error:
         raise _unreadable(path, error) from error
+    except ValueError as error:
+        raise InvalidError(f"data: {path!r:.80} is no path: {error}", argument="data") from error
     check_size(size)
     if size > MAX_INLINE_BYTES:
         return Source(b"", None, path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_PATH_BYTES, MAX_PATH_DEPTH, MAX_PATH_PART_BYTES
 
-__all__ = ["ROOT", "check_name", "fold_name", "join_path", "parse_path"]
+__all__ = ["ROOT", "check_name", "check_place", "clash_of", "fold_name", "join_path", "parse_path"]
 
 ROOT: Final = ""
 """The path of the whole tree."""
@@ -29,6 +30,19 @@ def parse_path(path: str, argument: str = "path", *, root: bool = False) -> tupl
         if root:
             return ()
         raise InvalidError(f"{argument}: is empty; name a file, as in docs/notes.md", argument=argument)
+    parts = tuple(path.split("/"))
+    check_place(path, len(parts), argument)
+    for part in parts:
+        check_name(part, argument)
+    return parts
+
+
+def check_place(path: str, depth: int, argument: str = "path") -> None:
+    """The size of a path, and its parts.
+
+    Raises:
+        LimitError: too long, or too deep.
+    """
     size = _size(path, argument)
     if size > MAX_PATH_BYTES:
         raise LimitError(
@@ -37,17 +51,13 @@ def parse_path(path: str, argument: str = "path", *, root: bool = False) -> tupl
             size=size,
             limit=MAX_PATH_BYTES,
         )
-    parts = tuple(path.split("/"))
-    if len(parts) > MAX_PATH_DEPTH:
+    if depth > MAX_PATH_DEPTH:
         raise LimitError(
-            f"{argument}: has {len(parts)} parts, allowed are {MAX_PATH_DEPTH}",
+            f"{argument}: has {depth} parts, allowed are {MAX_PATH_DEPTH}",
             argument=argument,
-            size=len(parts),
+            size=depth,
             limit=MAX_PATH_DEPTH,
         )
-    for part in parts:
-        check_name(part, argument)
-    return parts
 
 
 def check_name(name: str, argument: str = "path") -> str:
@@ -79,6 +89,16 @@ def check_name(name: str, argument: str = "path") -> str:
 def fold_name(name: str) -> str:
     """What a file system that does not tell cases or forms of accents apart makes of a name."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def clash_of(names: Iterable[str]) -> tuple[str, str] | None:
+    """Two of some names that are one on a file system that does not tell cases or forms of accents apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower() if name.isascii() else fold_name(name), name)
+        if other != name:
+            return other, name
+    return None
 
 
 def join_path(*parts: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 
 from laser.errors import InvalidError
 from laser.model.content import ContentRef
-from laser.workspace.directories import export_tree
+from laser.workspace.exporting import export_tree
 from laser.workspace.paths import join_path, parse_path
 from laser.workspace.trees import FileNode, Node, TreeNode, Trees, absent, file_ref
 
@@ -92,8 +93,9 @@ class TreeView:
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Bytes of a file in pieces, in bounded memory."""
         node = await self._file(path)
-        async for chunk in self._trees.content.stream(file_ref(node)):
-            yield chunk
+        async with aclosing(self._trees.content.stream(file_ref(node))) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def diff(self, other: TreeView) -> _Changes:
         """Files that differ in another version, by path."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from laser.content.content import Content
 from laser.errors import CodecError, ConflictError, InvalidError, LimitError, NotFoundError
 from laser.limits import MAX_CONTENT_REFS
 from laser.model.content import ContentRef, check_digest
-from laser.workspace.paths import check_name, fold_name, join_path
+from laser.workspace.paths import check_name, clash_of, join_path
 
 __all__ = ["TREE_TYPE", "FileNode", "Node", "Tree", "TreeNode", "Trees", "decode_tree", "encode_tree"]
 
@@ -22,11 +23,14 @@ TREE_TYPE: Final = "application/vnd.laser.tree+json"
 _KNOWN: Final = 4_096
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class FileNode(msgspec.Struct, frozen=True, tag="file", omit_defaults=True):
     """A file. digest: of its bytes. size: bytes. executable: whether it is to be run."""
 
     digest: str
-    size: int
+    size: _Count
     media_type: str
     executable: bool = False
 
@@ -35,8 +39,8 @@ class TreeNode(msgspec.Struct, frozen=True, tag="tree"):
     """A directory. digest: of its tree. files: all that are in it and below. size: their bytes."""
 
     digest: str
-    files: int
-    size: int
+    files: _Count
+    size: _Count
 
 
 Node = FileNode | TreeNode
@@ -64,14 +68,13 @@ def encode_tree(tree: Tree) -> bytes:
             size=len(tree),
             limit=MAX_CONTENT_REFS,
         )
-    seen: dict[str, str] = {}
-    for name in tree:
-        other = seen.setdefault(fold_name(name), name)
-        if other != name:
-            raise InvalidError(
-                f"path: {name!r} and {other!r} differ in case or accents only, which not every file system tells apart",
-                argument="path",
-            )
+    clash = clash_of(tree)
+    if clash is not None:
+        raise InvalidError(
+            f"path: {clash[1]!r} and {clash[0]!r} differ in case or accents only, which not every file system tells "
+            "apart",
+            argument="path",
+        )
     return _encoder.encode(_Stored(dict(sorted(tree.items()))))
 
 
@@ -79,13 +82,19 @@ def decode_tree(data: bytes) -> Tree:
     """The tree in bytes.
 
     Raises:
-        CodecError: they are none, or one with a name that leads out of it.
+        CodecError: they are none, or one with a name that leads out of it, or two that some file systems take for one.
     """
     try:
         stored: _Stored = _decoder.decode(data)
         for name, node in stored.entries.items():
             check_name(name)
-            check_digest(node.digest, "digest")
+            if isinstance(node, FileNode):
+                file_ref(node)
+            else:
+                check_digest(node.digest, "digest")
+        clash = clash_of(stored.entries)
+        if clash is not None:
+            raise InvalidError(f"{clash[0]!r} and {clash[1]!r} differ in case or accents only", argument="path")
     except (msgspec.MsgspecError, RecursionError, InvalidError) as error:
         raise CodecError(f"tree: {str(error)[:200]}") from error
     return stored.entries
@@ -152,19 +161,20 @@ class Trees:
             tree[name] = changed
         return (await self.store(tree)).digest if tree else None
 
-    async def walk(self, root: str | None, prefix: str = "") -> AsyncIterator[tuple[str, FileNode]]:
+    async def walk(self, root: str | None, prefix: str = "") -> AsyncGenerator[tuple[str, FileNode], None]:
         """Every file of a tree with its path, in the order of names."""
         for name, node in sorted((await self.load(root)).items()):
             path = join_path(prefix, name)
             if isinstance(node, FileNode):
                 yield path, node
             else:
-                async for found in self.walk(node.digest, path):
-                    yield found
+                async with aclosing(self.walk(node.digest, path)) as below:
+                    async for found in below:
+                        yield found
 
     async def diff(
         self, before: str | None, after: str | None, prefix: str = ""
-    ) -> AsyncIterator[tuple[str, FileNode | None, FileNode | None]]:
+    ) -> AsyncGenerator[tuple[str, FileNode | None, FileNode | None], None]:
         """Files that differ between two trees: path, before, after. Directories that are the same are not read."""
         if before == after:
             return
@@ -180,8 +190,9 @@ class Trees:
                 yield path, old_file, new_file
             old_tree = first.digest if isinstance(first, TreeNode) else None
             new_tree = second.digest if isinstance(second, TreeNode) else None
-            async for found in self.diff(old_tree, new_tree, path):
-                yield found
+            async with aclosing(self.diff(old_tree, new_tree, path)) as below:
+                async for found in below:
+                    yield found
 
     async def _node_of(self, digest: str) -> TreeNode:
         tree = await self.load(digest)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import mimetypes
 import os
 from collections.abc import Mapping
-from typing import Final
+from contextlib import aclosing
 
 import msgspec
 
@@ -13,17 +12,15 @@ from laser.content.content import Content
 from laser.content.sources import ContentSource
 from laser.errors import ConflictError, InvalidError, LimitError, NotFoundError
 from laser.limits import MAX_NOTE_BYTES
-from laser.model.content import BYTES, TEXT
-from laser.workspace.directories import ImportReport, StatCache, import_tree
 from laser.workspace.heads import HeadMoved, Version, WorkspaceDeleted
-from laser.workspace.paths import parse_path
+from laser.workspace.importing import ImportReport, StatCache, import_tree
+from laser.workspace.media_types import type_of
+from laser.workspace.paths import check_place, parse_path
 from laser.workspace.reading import HeadLog, WorkspaceConnection
 from laser.workspace.tree_view import Change, FileInfo, TreeView
-from laser.workspace.trees import FileNode, Trees, absent
+from laser.workspace.trees import FileNode, TreeNode, Trees, absent
 
 __all__ = ["Head", "Workspace"]
-
-_EXTRA_TYPES: Final = {".md": "text/markdown; charset=utf-8", ".jsonl": "application/jsonl"}
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -118,6 +115,9 @@ class Workspace:
             ConflictError: another edit was faster, or a directory stands there; nothing was changed.
             InvalidError: a path that leads out of the tree, or differs from another in case only.
         """
+        if data is None:
+            # In an edit it would delete.
+            raise InvalidError("data: is None; give bytes or text, or delete the file with delete()", argument="data")
         return await self.edit({path: data}, media_type=media_type, executable=executable, seen=seen, note=note)
 
     async def edit(
@@ -132,6 +132,8 @@ class Workspace:
         """Writes and deletes several files as one version, all or none. A value of ``None`` deletes."""
         if not isinstance(files, Mapping) or not files:
             raise InvalidError("files: expected paths with what is to be in them", argument="files")
+        if not isinstance(executable, bool):
+            raise InvalidError(f"executable: {executable!r:.80} is neither True nor False", argument="executable")
         paths = {path: parse_path(path) for path in files}
         head = await self._seen(seen, note)
         root = head.root
@@ -169,6 +171,11 @@ class Workspace:
         node = await self._trees.find(head.root, parts)
         if node is None:
             raise absent(path)
+        if isinstance(node, TreeNode):
+            # What is below goes deeper with it.
+            async with aclosing(self._trees.walk(node.digest, to)) as files:
+                async for below, _ in files:
+                    check_place(below, below.count("/") + 1, "to")
         without = await self._trees.set(head.root, parts, None)
         if await self._trees.find(without, target) is not None:
             raise ConflictError(f"to: there is something at {to!r} already; delete it first")
@@ -194,7 +201,8 @@ class Workspace:
         """Makes the tree, or a directory of it, what a directory of this machine is.
 
         Files that this handle imported before and that look unchanged (size, times, inode) are not read again. Symbolic
-        links and special files are left out, and named in the report.
+        links, special files, what goes meanwhile and paths that a tree cannot hold are left out, and named in the
+        report.
 
         Args:
             path: the directory within the tree; ``""`` for all of it.
@@ -204,7 +212,7 @@ class Workspace:
         node = await self._trees.find(head.root, parts) if parts else None
         if isinstance(node, FileNode):
             raise ConflictError(f"path: {path!r} is a file; delete it first")
-        found, report = await import_tree(self._trees, directory, self._stats, type_of)
+        found, report = await import_tree(self._trees, directory, path, self._stats)
         if parts:
             root = await self._trees.set(head.root, parts, None) if node is not None else head.root
             root = root if found is None else await self._trees.set(root, parts, found)
@@ -252,6 +260,8 @@ class Workspace:
 
     async def _seen(self, seen: int | None, note: str | None) -> Head:
         _check_note(note)
+        if seen is not None and (type(seen) is not int or seen < 1):
+            raise InvalidError(f"seen: {seen!r:.80} is no revision, a whole number from 1", argument="seen")
         head = await self.head()
         if seen is not None and seen != head.revision:
             raise _lost(self.name, seen, head.revision)
@@ -268,15 +278,6 @@ class Workspace:
         return f"Workspace({self.name!r}, tenant={self._tenant!r})"
 
 
-def type_of(path: str, data: ContentSource | None = None) -> str:
-    """The media type by a path's ending, else by what the data are."""
-    ending = os.path.splitext(path)[1].lower()
-    known = _EXTRA_TYPES.get(ending) or mimetypes.guess_type(f"file{ending}")[0]
-    if known is not None:
-        return f"{known}; charset=utf-8" if known.startswith("text/") and ";" not in known else known
-    return TEXT if isinstance(data, str) else BYTES
-
-
 def _lost(name: str, seen: int, revision: int) -> ConflictError:
     return ConflictError(
         f"workspace {name!r} is at revision {revision}, the edit saw {seen}; read it again and decide anew"
@@ -288,7 +289,10 @@ def _check_note(note: str | None) -> None:
         return
     if not isinstance(note, str) or not note.strip():
         raise InvalidError("note: expected text with something in it", argument="note")
-    size = len(note.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(note.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidError("note: holds a lone surrogate, which UTF-8 cannot", argument="note") from error
     if size > MAX_NOTE_BYTES:
         raise LimitError(
             f"note: has {size} bytes, allowed are {MAX_NOTE_BYTES}", argument="note", size=size, limit=MAX_NOTE_BYTES

@@ -83,7 +83,10 @@ def _check_name(name: str) -> str:
             f"name: {name!r:.80} is no name of a workspace: text without slashes and control characters",
             argument="name",
         )
-    size = len(name.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidError("name: holds a lone surrogate, which UTF-8 cannot", argument="name") from error
     if size > MAX_WORKSPACE_NAME_BYTES:
         raise LimitError(
             f"name: has {size} bytes, allowed are {MAX_WORKSPACE_NAME_BYTES}",

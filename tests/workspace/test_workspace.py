@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import laser as ls
+from laser.limits import MAX_PATH_DEPTH
 from laser.workspace.heads import WORKSPACE_TOPIC, HeadMoved, decode_head
 from laser.workspace.trees import decode_tree
 
@@ -119,6 +122,45 @@ async def test_paths_that_lead_elsewhere_are_refused(site: ls.Workspace, path: s
     assert await site.head() == head
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"data": None},
+        {"data": 7},
+        {"seen": "1"},
+        {"seen": True},
+        {"seen": 0},
+        {"note": ""},
+        {"note": 7},
+        {"note": "\ud800"},
+        {"executable": "yes"},
+        {"executable": 1},
+        {"media_type": "text"},
+    ],
+    ids=repr,
+)
+async def test_arguments_of_another_kind_change_nothing(site: ls.Workspace, arguments: dict[str, Any]) -> None:
+    await site.write("a", "1")
+    head = await site.head()
+    with pytest.raises(ls.InvalidError) as caught:
+        await site.write("a", **({"data": "2"} | arguments))
+    assert caught.value.argument == next(iter(arguments))
+    assert await site.head() == head
+    assert await site.read("a") == b"1"
+
+
+async def test_a_rename_takes_nothing_too_deep(site: ls.Workspace) -> None:
+    await site.edit({"a/b/c": "1"})
+    head = await site.head()
+    deep = "/".join(["d"] * (MAX_PATH_DEPTH - 1))
+    with pytest.raises(ls.LimitError) as caught:
+        await site.rename("a", deep)
+    assert (caught.value.argument, caught.value.size) == ("to", MAX_PATH_DEPTH + 1)
+    assert await site.head() == head
+    await site.rename("a/b", deep)
+    assert await site.read(f"{deep}/c") == b"1"
+
+
 async def test_names_that_some_file_systems_take_for_one(site: ls.Workspace) -> None:
     await site.write("docs/Readme.md", "1")
     for clash in ("docs/README.md", "Docs/x"):
@@ -147,7 +189,7 @@ async def test_names_of_workspaces(laser: ls.Laser, site: ls.Workspace) -> None:
     acme = laser.workspaces("acme")
     with pytest.raises(ls.ConflictError, match="exists already"):
         await acme.create("site")
-    for name in ("", "a/b", "a\0", "x" * 129):
+    for name in ("", "a/b", "a\0", "x" * 129, "\ud800"):
         with pytest.raises(ls.InvalidError, match="name"):
             await acme.create(name)
     with pytest.raises(ls.NotFoundError, match="create it"):
@@ -205,6 +247,27 @@ async def test_a_topic_that_was_purged_has_no_workspaces(laser: ls.Laser, site: 
 def test_bytes_that_are_no_tree(data: bytes) -> None:
     with pytest.raises(ls.CodecError):
         decode_tree(data)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        '"A":{file},"a":{file}',
+        '"caf\u00e9":{file},"cafe\u0301":{file}',
+        '"a":{file_1}',
+        '"a":{file_kind}',
+        '"a":{"type":"tree","digest":"{digest}","files":-1,"size":1}',
+    ],
+)
+def test_trees_that_nobody_could_have_made(entries: str) -> None:
+    """A tree is content, and content can be put by hand."""
+    file = '{"type":"file","digest":"{digest}","size":1,"media_type":"a/b"}'
+    parts = {"{file}": file, "{file_1}": file.replace(":1", ":-1"), "{file_kind}": file.replace("a/b", "nonsense")}
+    for name, text in parts.items():
+        entries = entries.replace(name, text)
+    data = f'{{"laser":"tree.1","entries":{{{entries}}}}}'.replace("{digest}", "0" * 64)
+    with pytest.raises(ls.CodecError):
+        decode_tree(data.encode())
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "a\\\\b", "a\\u0000"])
