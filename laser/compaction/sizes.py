@@ -40,14 +40,13 @@ def message_cost(payload: bytes) -> int:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError:
         return text_cost(payload) + MESSAGE_OVERHEAD
-    attached = 0
+    attached: list[int] = []
 
     def lighten(held: Any) -> Any:
-        nonlocal attached
         if isinstance(held, dict):
             facts = part_facts(held)
             if facts is not None:
-                attached += facts.tokens
+                attached.append(facts.tokens)
                 return {"type": held.get("type")}
             return {name: lighten(entry) for name, entry in held.items()}
         return [lighten(entry) for entry in held] if isinstance(held, list) else held
@@ -56,4 +55,5 @@ def message_cost(payload: bytes) -> int:
         rest = orjson.dumps(lighten(value))
     except (orjson.JSONEncodeError, RecursionError):
         return text_cost(payload) + MESSAGE_OVERHEAD
-    return text_cost(rest) + attached + MESSAGE_OVERHEAD
+    # Without one the bytes count as they are: written anew they may be fewer, of keys that stand twice one is left.
+    return text_cost(rest if attached else payload) + sum(attached) + MESSAGE_OVERHEAD

@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from laser.compaction.images import FILE_TOKENS, IMAGE_TOKENS, image_facts, read_dimensions
@@ -44,6 +44,13 @@ def test_units_begin_with_words_of_the_user() -> None:
     use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]}
     anthropic = [json.dumps(value).encode() for value in (use, back)]
     assert spans(user("a"), *anthropic, user("b")) == [(0, 3, 0, False), (3, 4, 1, False)]
+
+
+def test_plain_texts_are_units_and_other_items_are_not() -> None:
+    assert spans(b"hello", b"how are you?", b"fine") == [(0, 1, 0, False), (1, 2, 1, False), (2, 3, 2, False)]
+    assert spans(user("a"), b"plain", assistant("b")) == [(0, 1, 0, False), (1, 3, 1, False)]
+    reasoning = b'{"type":"reasoning","summary":[],"encrypted_content":"x"}'
+    assert spans(user("a"), reasoning, call("1"), result("1", "x")) == [(0, 4, 0, False)]
 
 
 def test_pairs_across_units_make_partners_and_open_calls_stay_open() -> None:
@@ -192,6 +199,7 @@ def test_no_bytes_are_too_odd(data: bytes, head: bytes) -> None:
 
 
 @given(payloads())
+@example(b'{"a":null,"a":null,"a":{"b":null,"b":null,"b":null},"a":{"b":null,"b":null,"image":null}}')
 def test_any_payload_has_words_and_a_size(payload: bytes) -> None:
     assert isinstance(payload_text(payload), str)
     assert isinstance(user_text(payload), str)
