@@ -157,6 +157,7 @@ if _typing.TYPE_CHECKING:
         provider_compactor,
         reply_entries,
         skill_entry,
+        strategy_compactor,
         tokens,
         usage_counts,
     )
@@ -354,6 +355,7 @@ __all__ = [
     "resume_offsets",
     "skill_entry",
     "snapshot_from_checkpoint",
+    "strategy_compactor",
     "tokens",
     "usage_counts",
 ]

@@ -1,6 +1,7 @@
 """The public names of the rooms, for ``laser.__getattr__``."""
 
 from laser.client.directory import Directory
+from laser.compaction.active import strategy_compactor
 from laser.compaction.compaction import Compaction
 from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
 from laser.compaction.lcm.copying import copy_nodes
@@ -149,6 +150,7 @@ __all__ = [
     "provider_compactor",
     "reply_entries",
     "skill_entry",
+    "strategy_compactor",
     "tokens",
     "usage_counts",
 ]

@@ -22,6 +22,7 @@ from laser.cli.options import (
 )
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
+from laser.cli.session_views import tokens_text
 from laser.cli.summarizing import SummarizerCommand, make_summarizer
 from laser.prompt.notes import read_notes
 
@@ -54,6 +55,9 @@ def compact(
             show_default=False,
         ),
     ] = None,
+    active: Annotated[
+        bool, typer.Option("--active", help="The session's active context, in place of what its messages give.")
+    ] = False,
     summarizer_command: SummarizerCommand = None,
     summary_timeout: Annotated[float, typer.Option("--summary-timeout", help="Seconds that a summary may take.")] = 120,
     url: Url = None,
@@ -67,15 +71,28 @@ def compact(
         chosen = conversation_id(session, "CONVERSATION")
         summarizer = make_summarizer(summarizer_command)
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            progress = None if as_json else _Progress()
+            if active:
+                compactor = ls.strategy_compactor(
+                    summarizer,
+                    ls.StrategyRegistry().get(strategy or "rolling"),
+                    window=window,
+                    keep_last=keep_last,
+                    timeout=summary_timeout,
+                    progress=progress,
+                )
+                await _compact_active(laser, chosen, compactor, progress, as_json)
+                return
             await require_topics(laser, [ls.AgentTopic.Sessions])
             repairs = (await read_notes(laser, laser.context(chosen))).repairs
             compaction = ls.Compaction(laser, chosen, summarizer=summarizer, timeout=summary_timeout, repairs=repairs)
             before = await compaction.observe(window=window)
             if not before.rows:
                 raise ls.NotFoundError(
-                    f"conversation {chosen} has no messages in stream {laser.stream!r}", stream=laser.stream
+                    f"conversation {chosen} has no messages on {ls.AgentTopic.Sessions} in stream {laser.stream!r}; "
+                    "--active compacts the active context of a session",
+                    stream=laser.stream,
                 )
-            progress = None if as_json else _Progress()
             after = await compaction.compact(strategy, window=window, keep_last=keep_last, progress=progress)
             if progress is not None:
                 progress.end()
@@ -129,6 +146,34 @@ class _Progress:
         """Ends the line."""
         if self._terminal and self._said >= 0:
             sys.stderr.write("\n")
+
+
+async def _compact_active(
+    laser: ls.Laser, session: str, compactor: ls.Compactor, progress: _Progress | None, as_json: bool
+) -> None:
+    handle = await laser.sessions().open(session)
+    before = await handle.active.read()
+    after = await handle.compact(compactor)
+    if progress is not None:
+        progress.end()
+    changed = after.entries != before.entries
+    if as_json:
+        print_json(
+            {
+                "session": session,
+                "status": "compacted" if changed else "nothing_to_fold",
+                "revision": after.revision,
+                "entries_before": len(before.entries),
+                "entries": len(after.entries),
+                "tokens_before": before.tokens,
+                "tokens": after.tokens,
+            }
+        )
+        return
+    out = console()
+    out.print(f"session   {session}: {'compacted' if changed else 'nothing to fold'} (active context)")
+    out.print(f"entries   {len(before.entries):,} -> {len(after.entries):,}, revision {after.revision}")
+    out.print(f"tokens    {tokens_text(before.tokens)} -> {tokens_text(after.tokens)} (estimated)")
 
 
 def _print(before: ls.ContextObservation, after: ls.ContextObservation, as_json: bool) -> None:

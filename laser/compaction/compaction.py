@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import anyio
@@ -19,6 +18,7 @@ from laser.compaction.saved import CompactionStep
 from laser.compaction.sizes import Estimator, message_cost
 from laser.compaction.snapcompact.tools import TranscriptTools
 from laser.compaction.strategy import CompactionProgress, summarizes
+from laser.compaction.work import check_timeout
 from laser.context.connection import Connection
 from laser.context.policies import check_count
 from laser.errors import InvalidError
@@ -61,15 +61,13 @@ class Compaction:
             raise InvalidError(
                 f"summarizer: {type(summarizer).__name__} has no method summarize(request)", argument="summarizer"
             )
-        real = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if not real or not 0 < timeout < math.inf:
-            raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
+        seconds = check_timeout(timeout)
         self.session = parse_conversation_id(session)
         self.registry = registry or StrategyRegistry()
         self._summarizer = summarizer
         self._estimator = estimator or message_cost
         self._look = SessionLook(laser, self.session, self.registry, self._estimator, agent, repairs)
-        self._preparing = Preparing(self._look, summarizer, float(timeout))
+        self._preparing = Preparing(self._look, summarizer, seconds)
         # One compaction at a time, which may take minutes.
         self._lock = anyio.Lock()
         self.lcm = LcmTools(self._look.for_tools)

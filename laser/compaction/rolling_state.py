@@ -157,9 +157,8 @@ def _decode(raw: msgspec.Raw) -> RollingState | None:
 def _recap(users: Sequence[Row]) -> str:
     """The newest messages of the user among those that are folded, quoted line by line."""
     quotes: list[str] = []
-    for row in users[-_RECAP_MESSAGES:]:
-        words = user_text(row.payload) if row.content is None else row.text
-        text = clip(neutral(words).strip(), _RECAP_CHARACTERS)
+    for row in [row for row in users if row.speaker is None][-_RECAP_MESSAGES:]:
+        text = clip(neutral(user_text(row.payload)).strip(), _RECAP_CHARACTERS)
         if text:
             quotes.append("\n".join(f"> {line}" for line in text.splitlines()))
     if not quotes:

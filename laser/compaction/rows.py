@@ -29,11 +29,13 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         ref: where it is. payload: as appended. tokens: what it is estimated to cost.
-        role: lower case; ``None`` for what is no chat message. user: whether it is something that a user wrote.
+        role: lower case; ``None`` for what is no chat message. user: whether it begins a unit: something that a user
+            wrote, or plain text of anybody.
         calls: ids of the calls it makes. results: ids of the calls whose results it brings.
         interim: its results are not final: another one is to come.
         content: of a message whose bytes are kept as content; its payload is the reference.
         repair: what is summarised in the place of its words; ``None`` for these themselves.
+        speaker: of what is no chat message, the agent that appended it; ``None`` for a user.
     """
 
     ref: SourceRef
@@ -46,6 +48,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     interim: bool = False
     content: ContentEntry | None = None
     repair: str | None = None
+    speaker: str | None = None
 
     @property
     def seq(self) -> int:
@@ -72,12 +75,10 @@ def make_row(
     estimator: Estimator,
     content: ContentEntry | None = None,
     repair: str | None = None,
-    *,
-    spoken: bool = False,
+    speaker: str | None = None,
 ) -> Row:
     """The row of a message. One that is kept as content costs what its entry says, else a quarter of its bytes.
 
-    What is no chat message, such as plain text, is something that a user wrote where it is ``spoken``.
 
     A repair counts for a plain message of an assistant only; one can also be in the message, as ``context_content``.
 
@@ -86,9 +87,13 @@ def make_row(
     """
     if content is not None:
         tokens = content.tokens if content.tokens is not None else (content.size + 3) // 4
-        return Row(ref, payload, tokens, user=spoken, content=content)
+        return Row(ref, payload, tokens, content=content, speaker=speaker)
     facts = chat_facts(payload)
-    user = spoken if facts == NO_CHAT else facts.role == "user" and not facts.results
+    if facts == NO_CHAT:
+        # Items of other kinds, such as a model's reasoning, stay with what is around them.
+        plain = payload[:64].lstrip()[:1] != b"{"
+        return Row(ref, payload, estimator(payload), user=plain, speaker=speaker)
+    user = facts.role == "user" and not facts.results
     interim = bool(facts.results) and _is_interim(payload)
     if facts.role != "assistant" or facts.calls or facts.results:
         repair = None

@@ -73,8 +73,8 @@ class Piece:
 
 def paragraph(row: Row) -> str:
     """A row as a summarizer reads it."""
-    role = row.role or ("user" if row.user else "message")
-    return f"{role}: {row.text if row.repair is None else row.repair}"
+    said = row.text if row.repair is None else row.repair
+    return f"{row.role or row.speaker or 'user'}: {said}"
 
 
 def pieces_of(rows: Sequence[Row], limit: int) -> Iterator[Piece]:

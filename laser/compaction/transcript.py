@@ -88,14 +88,8 @@ class Transcript(TailFold):
             self._partition = message.partition
             ref = SourceRef(self._conversation, self._era * _ERA + message.offset)
             repair = self._repairs.get(place_of(message)) if self._repairs else None
-            row = make_row(
-                ref,
-                message.payload,
-                self._estimator,
-                message.content,
-                repair,
-                spoken=message.provenance.agent is None,
-            )
+            speaker = message.provenance.agent
+            row = make_row(ref, message.payload, self._estimator, message.content, repair, speaker)
             self._rows.append(row)
             self._inputs.append(shown(row, "tail"))
             self._units.take(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,11 +12,12 @@ from laser.compaction.events import Saved
 from laser.compaction.strategy import CompactionProgress
 from laser.compaction.summarizing import ask
 from laser.compaction.view import CompactionView
+from laser.errors import InvalidError
 from laser.memory.redaction import redact
 from laser.model.ids import new_conversation_id
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 
-__all__ = ["SessionWork"]
+__all__ = ["SessionWork", "check_timeout"]
 
 
 class _Book(Protocol):
@@ -81,3 +83,14 @@ class SessionWork:
         """See ``CompactionWork.report``."""
         if self._progress is not None:
             self._progress(CompactionProgress(self._strategy, done, total, self._summaries))
+
+
+def check_timeout(timeout: object) -> float:
+    """Seconds that a summary may take.
+
+    Raises:
+        InvalidError: it is no number above 0.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
+    return float(timeout)

@@ -121,3 +121,26 @@ def test_messages_that_stay(shell: Shell) -> None:
     refused = shell.run("compact", "@long", "--keep-last", "-1")
     assert refused.exit_code == 1
     assert "keep_last" in refused.output
+
+
+def test_an_active_context(shell: Shell, engine_url: str, stream_name: str) -> None:
+    async def fill() -> str:
+        async with ls.Laser.connect(engine_url, stream=stream_name) as laser:
+            await laser.ensure_topic(ls.AgentTopic.Control)
+            session = await laser.sessions().start("active")
+            for number in range(8):
+                asked = ls.NewEntry("user", f"question {number} {'word ' * 50}".encode(), tokens=60)
+                async with session.run([asked]) as run, await run.turn() as turn:
+                    await turn.finish([ls.NewEntry("assistant", b"answer " * 50, tokens=90)])
+            return session.id
+
+    session = anyio.run(fill)
+    refused = shell.run("compact", session)
+    assert refused.exit_code == 1
+    assert "--active" in refused.output
+    shown = shell.json("compact", session, "--active", "--keep-last", "4", "--summarizer-command", COMMAND)
+    assert (shown["status"], shown["entries_before"], shown["entries"]) == ("compacted", 16, 6)
+    assert shown["tokens"] < shown["tokens_before"] == 1_200
+    text = shell.run("compact", session, "rolling", "--active", "--keep-last", "100")
+    assert "nothing to fold (active context)" in text.stdout
+    assert shell.run("compact", session, "nope", "--active").exit_code == 1
