@@ -55,7 +55,8 @@ def fuse(halves: Mapping[str, Sequence[Found]], now_micros: int) -> list[MemoryI
     scores: dict[int, float] = {}
     signals: dict[int, dict[str, float]] = {}
     for name, found in halves.items():
-        for rank, entry in enumerate(found, 1):
+        # A view orders what scores the same by its own numbers, which are others once it was folded anew.
+        for rank, entry in enumerate(sorted(found, key=_place), 1):
             entries.setdefault(entry.row, entry)
             scores[entry.row] = scores.get(entry.row, 0.0) + 1.0 / (_RRF_K + rank)
             signals.setdefault(entry.row, {})[name] = entry.score
@@ -80,6 +81,11 @@ def _ranked(
 
 def _recency(at_micros: int, now_micros: int) -> float:
     return float(0.5 ** (max(0, now_micros - at_micros) / _HALF_LIFE_MICROS))
+
+
+def _place(found: Found) -> tuple[float, int, int, int]:
+    item = found.item
+    return -found.score, -item.at_micros, item.partition, -item.offset
 
 
 def _order(item: MemoryItem) -> tuple[float, int, int, int]:

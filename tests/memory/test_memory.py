@@ -296,6 +296,19 @@ async def test_rebuild(laser: ls.Laser) -> None:
     assert [one.id for one in before[1]] == [one.id for one in after[1]]
 
 
+async def test_a_view_that_was_folded_anew_orders_alike(laser: ls.Laser) -> None:
+    """Also what scores the same: a view numbers items as it meets them, partition by partition."""
+    memory = laser.memory_with("n", embedder=HashEmbedder())
+    for number in range(12):
+        await memory.remember("green tea", conversation=ls.derive_conversation_id(str(number)))
+        await memory.recall("tea")
+    newest = [item.id for item in await memory.recall(strategy="recent")]
+    for _ in range(2):
+        for strategy in ("keyword", "semantic", "hybrid", "temporal"):
+            assert [item.id for item in await memory.recall("tea", strategy=strategy)] == newest, strategy
+        await memory.rebuild()
+
+
 async def test_foreign_records_are_skipped_and_counted(laser: ls.Laser) -> None:
     memory = laser.memory("n")
     await memory.remember("good")
