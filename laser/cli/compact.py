@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import laser as ls
 from laser.cli.options import (
@@ -26,7 +28,7 @@ from laser.cli.session_views import tokens_text
 from laser.cli.summarizing import SummarizerCommand, make_summarizer
 from laser.prompt.notes import read_notes
 
-__all__ = ["compact", "strategies"]
+__all__ = ["compact", "print_observation", "strategies"]
 
 
 def compact(
@@ -186,6 +188,23 @@ def _print(before: ls.ContextObservation, after: ls.ContextObservation, as_json:
     out.print(f"session   {after.session}: {what} ({after.strategy})")
     out.print(f"messages  {after.rows:,}, of which {after.covered:,} are summarised")
     out.print(f"tokens    {before.tokens:,} -> {after.tokens:,} (estimated; all messages {after.full_tokens:,})")
-    for section in after.sections:
+    _print_sections(out, after)
+
+
+def print_observation(out: Console, seen: ls.ContextObservation) -> None:
+    """A session's next request, as its strategy makes it of the messages."""
+    out.print()
+    out.print(Text(f"== request of its {seen.rows:,} messages ==", style="bold"))
+    note = f": {seen.note}" if seen.note else ""
+    out.print(Text(plain(f"strategy  {seen.strategy or 'none'}, {seen.status.replace('_', ' ')}{note}")))
+    window = "unknown" if seen.window is None else f"{seen.window:,} tokens, compacted from {seen.trigger or 0:,} on"
+    out.print(f"window    {window}")
+    out.print(f"messages  {seen.rows:,}, of which {seen.covered:,} are summarised")
+    out.print(f"tokens    {seen.tokens:,} (estimated; all messages {seen.full_tokens:,})")
+    _print_sections(out, seen)
+
+
+def _print_sections(out: Console, seen: ls.ContextObservation) -> None:
+    for section in seen.sections:
         rows = "" if section.first is None else f", rows {section.first} to {section.last}"
         out.print(plain(f"          {section.kind}: {section.inputs} inputs, {section.tokens:,} tokens{rows}"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
 import laser as ls
+from laser.cli.compact import print_observation
 from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
@@ -27,6 +29,10 @@ _WIDTH: Final = 160
 def show(
     session: SessionId,
     whole: Annotated[bool, typer.Option("--whole", help="Every text whole, not only its first lines.")] = False,
+    window: Annotated[
+        int | None,
+        typer.Option("--window", help="Tokens of the model's window, for the request.", show_default=False),
+    ] = None,
     url: Url = None,
     stream: Stream = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
@@ -34,17 +40,26 @@ def show(
 ) -> None:
     """Print a session's context section by section, with where each entry is from and what it costs.
 
-    Estimated tokens are what laser reckons that entries cost; measured ones are what the provider counted.
+    Estimated tokens are what laser reckons that entries cost; measured ones are what the provider counted. Where the
+    session has messages, the sections of the request that its compaction strategy makes of them come last. Nothing is
+    compacted, and nothing is written.
     """
 
     async def work() -> None:
         chosen = conversation_id(session, "SESSION")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
+            seen: ls.ContextObservation | None
             state = (await (await laser.sessions().open(chosen)).read()).context
+            try:
+                seen = await ls.Compaction(laser, chosen, inherit=False).observe(window=window)
+            except ls.NotFoundError:
+                seen = None  # a strategy of the program's own
             if as_json:
-                print_json({"session": chosen, **context_json(state)})
+                print_json({"session": chosen, **context_json(state), "request": msgspec.to_builtins(seen)})
                 return
             _print(console(), chosen, state, whole)
+            if seen is not None and seen.rows:
+                print_observation(console(), seen)
 
     run(work)
 

@@ -43,6 +43,8 @@ class Compaction:
         timeout: seconds that one summary may take. agent: who compacts, as the log shows it.
         repairs: texts that summaries have in the place of an assistant's plain messages, by
             ``topic:partition:offset`` of the message.
+        inherit: whether the first look at a fork takes along what its session's past was summarised to by ``lcm``,
+            which writes to the fork. ``False`` for a handle that only looks.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Compaction:
         timeout: float = 120.0,
         agent: str | None = None,
         repairs: Mapping[str, str] | None = None,
+        inherit: bool = True,
     ) -> None:
         if summarizer is not None and not isinstance(summarizer, Summarizer):
             raise InvalidError(
@@ -66,7 +69,7 @@ class Compaction:
         self.registry = registry or StrategyRegistry()
         self._summarizer = summarizer
         self._estimator = estimator or message_cost
-        self._look = SessionLook(laser, self.session, self.registry, self._estimator, agent, repairs)
+        self._look = SessionLook(laser, self.session, self.registry, self._estimator, agent, repairs, inherit)
         self._preparing = Preparing(self._look, summarizer, seconds)
         # One compaction at a time, which may take minutes.
         self._lock = anyio.Lock()

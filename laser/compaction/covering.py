@@ -76,7 +76,7 @@ class _Watched:
                 return held[1]
             registry, window, images, provider = shape
             try:
-                coverage = await Compaction(self._laser, self._session, registry=registry).coverage(
+                coverage = await Compaction(self._laser, self._session, registry=registry, inherit=False).coverage(
                     window=window, images=images, provider=provider
                 )
             except NotFoundError as error:

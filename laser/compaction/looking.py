@@ -39,10 +39,11 @@ class SessionLook:
         estimator: Estimator,
         agent: str | None,
         repairs: Mapping[str, str] | None,
+        inherit: bool,
     ) -> None:
         self._laser = laser
         self._agent = agent
-        self._inherits = True
+        self._inherits = inherit
         self._looking = anyio.Lock()
         self.session = session
         self.registry = registry

@@ -54,10 +54,10 @@ class Room:
         self._handles: OrderedDict[str, Compaction] = OrderedDict()
 
     def compaction(self, session: str) -> Compaction:
-        """A handle on a session's compaction, without a summarizer: it cannot compact."""
+        """A handle on a session's compaction that only looks."""
         handle = self._handles.get(session)
         if handle is None:
-            handle = self._handles[session] = self.laser.compaction(session, registry=self.registry)
+            handle = self._handles[session] = Compaction(self.laser, session, registry=self.registry, inherit=False)
             while len(self._handles) > _MAX_HANDLES:
                 self._handles.popitem(last=False)
         self._handles.move_to_end(session)

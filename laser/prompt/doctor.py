@@ -27,13 +27,16 @@ _VOLATILE: Final = (ActiveSkills, BriefingKnown, History, Knowledge, MemoryFacts
 _STABLE: Final = (Identity, Skills, ToolSearch)
 
 EXTRAS: Final = {
+    "anthropic": ("anthropic", "sending to Anthropic with its own client"),
     "cli": ("typer", "the command line"),
     "embeddings": ("onnxruntime", "recall by meaning with a model on this machine"),
     "inspect": ("uvicorn", "laser inspect"),
+    "openai": ("openai", "sending to OpenAI with its own client"),
     "otel": ("opentelemetry", "spans and metrics"),
     "postgres": ("psycopg", "key-value state on PostgreSQL"),
     "redis": ("redis", "key-value state on Redis or Valkey"),
     "s3": ("obstore", "large content on S3-compatible stores"),
+    "snapcompact": ("PIL", "long sessions as pictures"),
     "tokens": ("toktok", "exact token counts"),
     "vectors": ("numpy", "recall by meaning with an embedder of your own"),
 }

@@ -71,9 +71,22 @@ def test_context(shell: Shell, made: list[str]) -> None:
 def test_context_show(shell: Shell, made: list[str]) -> None:
     (session,) = made
     shown = shell.json("context", "show", session)
+    request = shown.pop("request")
     assert shown == shell.json("session", "context", session)
+    assert (request["strategy"], request["status"], request["rows"], request["covered"]) == (
+        "rolling",
+        "no_window",
+        6,
+        0,
+    )
     text = shell.run("context", "show", session).stdout
     assert "\x1b" not in text
+    assert "== request of its 6 messages ==\nstrategy  rolling, no window: no window is known" in text
+    assert "          tail: 6 inputs, " in text
+    assert (
+        "window    9,000 tokens, compacted from 8,100 on\n"
+        in shell.run("context", "show", session, "--window", "9000").stdout
+    )
     assert text.index("== instructions (1) ==") < text.index("be brief") < text.index("== conversation (8) ==")
     assert "key rules, from discovery, about 2 tokens" in text
     assert "estimated tokens of all entries   22\n" in text

@@ -247,12 +247,17 @@ async def test_prompts(laser: ls.Laser) -> None:
 
 async def test_looking_writes_nothing(laser: ls.Laser) -> None:
     filled = await fill(laser, turns=10)
+    # A fork's past is summarised; its own context begins without that until somebody works with it.
+    fork = await (await laser.sessions().open(filled.main)).fork()
     before = {topic.name: topic.records for topic in await laser.topics()}
     async with browse(laser) as client:
+        for path in ("", "/transcript", "/context", "/compaction", "/frames", "/prompts"):
+            assert (await client.get(f"/{TOKEN}/s/{fork.id}{path}")).status_code == 200
         for path in ("", "/transcript", "/context", "/compaction", "/frames", "/prompts", "/lcm/1"):
             # So small a window would be compacted at once by a program that is about to call the model.
             answer = await client.get(f"/{TOKEN}/s/{filled.main}{path}", params={"window": "500"})
             assert answer.status_code == 200
+    assert {topic.name: topic.records for topic in await laser.topics()} == before
     compaction = laser.compaction(filled.main)
     seen = await compaction.preview(window=500)
     assert seen.observation == await compaction.observe(window=500)

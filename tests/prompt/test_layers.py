@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from typing import Any
 
 import pytest
 
 import laser as ls
 import laser.prompt as lp
+from laser.prompt.doctor import EXTRAS
+from tests.commands import ROOT
 from tests.prompt.making import IDENTITY, TOOLS, builder, says, user
 
 pytestmark = pytest.mark.anyio
@@ -213,4 +216,9 @@ def test_the_doctor_on_other_settings() -> None:
     assert all(one.advice for one in found.values())
     assert lp.check_compaction(lp.CompactionSettings(), summarizer=None)[0].subject == "compaction"
     assert lp.check_compaction(None, summarizer=None) == []
+
+
+def test_the_doctor_knows_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras) - {"bench", "fuzz", "lint", "test", "testing"}
     assert all(one.advice.startswith("pip install") for one in lp.check_extras())
