@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 import orjson
@@ -13,13 +13,18 @@ from laser.model.content import ContentRef
 from laser.models.content import TEXT_TYPE
 from laser.models.entries import NATIVE_TYPE, LoweringEntry
 from laser.models.entries import EntryKind as LoweringKind
+from laser.models.late_results import late_result, missing_result
 from laser.models.replies import ItemKind, ModelReply, NativeItem, TokenUsage
 from laser.models.selection import API_KINDS, ApiKind
 from laser.ports.estimator import estimate_tokens
+from laser.session.active.answering import late_results, unanswered
 from laser.session.active.entries import ContextEntry, EntryKind, NewEntry
 from laser.session.active.state import MAX_TOKENS
 
-__all__ = ["Resolve", "item_entries", "lowering_entries", "reply_entries", "usage_counts"]
+__all__ = ["OpenCalls", "Resolve", "item_entries", "lowering_entries", "reply_entries", "usage_counts"]
+
+OpenCalls = Literal["refuse", "answer"]
+"""What is done about a tool call without a result, which no provider takes."""
 
 Resolve = Callable[[ContentRef], Awaitable[bytes]]
 """Brings the bytes that an entry refers to."""
@@ -42,7 +47,11 @@ _SAID: Final[dict[ApiKind, Callable[[str], Any]]] = {
 
 
 async def lowering_entries(
-    entries: Iterable[ContextEntry], api: ApiKind, resolve: Resolve | None = None
+    entries: Iterable[ContextEntry],
+    api: ApiKind,
+    resolve: Resolve | None = None,
+    *,
+    open_calls: OpenCalls = "refuse",
 ) -> list[LoweringEntry]:
     """What a request is lowered from, in the order of the context.
 
@@ -50,12 +59,23 @@ async def lowering_entries(
 
     Args:
         resolve: brings the bytes of entries that only refer to them.
+        open_calls: ``answer`` puts a note in the place of a result that never came, behind the turn that called. The
+            calls of the last turn may still get theirs.
 
     Raises:
         InvalidError: an entry of a kind that only a provider gives, without its native form.
         UnsupportedError: an entry refers to content, and there is no ``resolve``.
     """
-    return [_lower(held, await _payload(held, resolve), api) for held in entries]
+    if open_calls not in get_args(OpenCalls):
+        raise InvalidError(f"open_calls: {open_calls!r:.40} is neither refuse nor answer", argument="open_calls")
+    held_entries = list(entries)
+    late, missing = late_results(held_entries), unanswered(held_entries) if open_calls == "answer" else {}
+    lowered: list[LoweringEntry] = []
+    for held in held_entries:
+        entry = _lower(held, await _payload(held, resolve), api)
+        lowered.append(late_result(entry, interim=held.entry.interim) if held.id in late else entry)
+        lowered += [missing_result(call_id) for call_id in missing.get(held.id, ())]
+    return lowered
 
 
 def reply_entries(reply: ModelReply) -> list[NewEntry]:

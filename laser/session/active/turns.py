@@ -18,7 +18,7 @@ from laser.session.active.active import check_revision
 from laser.session.active.entries import NewEntry, check_entries, check_entry
 from laser.session.active.events import RunFinished, RunStarted, TurnFinished, TurnStarted
 from laser.session.active.fold import prunes
-from laser.session.active.lowering import Resolve, lowering_entries, reply_entries, usage_counts
+from laser.session.active.lowering import OpenCalls, Resolve, lowering_entries, reply_entries, usage_counts
 from laser.session.active.reading import ActiveLog
 from laser.session.active.settling import last_word, settle
 from laser.session.active.state import MAX_TOKENS, ActiveState
@@ -49,6 +49,7 @@ class Turn:
         stream: bool = False,
         compact_threshold: int | None = None,
         resolve: Resolve | None = None,
+        open_calls: OpenCalls = "refuse",
     ) -> LoweredRequest:
         """The request for this turn, in the provider's own shape. Its bytes begin with those of the turn before, up to
         the first entry that changed.
@@ -57,6 +58,8 @@ class Turn:
             options: tools and parameters; without a ``cache_key`` it is made from the session's id.
             stream: whether the answer is to be streamed. compact_threshold: see ``laser.models.lower_request``.
             resolve: brings the bytes of entries that refer to content.
+            open_calls: what to do about a call that never got its result, because whoever had to carry it out died:
+                ``answer`` puts a note in its place in the request. The log and the context stay as they are.
 
         Raises:
             InvalidError: the session's API kind is another one, or an entry cannot be lowered. UnsupportedError: the
@@ -71,7 +74,7 @@ class Turn:
         chosen = RequestOptions() if options is None else options
         if chosen.cache_key is None:
             chosen = msgspec.structs.replace(chosen, cache_key=self._log.conversation)
-        entries = await lowering_entries(self.context.entries, model.api_kind, resolve)
+        entries = await lowering_entries(self.context.entries, model.api_kind, resolve, open_calls=open_calls)
         return lower_request(
             model,
             entries,
