@@ -18,9 +18,19 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit("laser: the command line needs typer and rich; install them with: pip install 'laser-context[cli]'")
-    from laser.cli.running import leave
+    from laser.cli.running import explain, leave
+    from laser.cli.streams import open_streams
+    from laser.errors import LaserError
 
+    open_streams()
+    code: str | int | None = 0
     try:
-        app(prog_name="laser")
-    except SystemExit as done:
-        leave(done.code)
+        try:
+            app(prog_name="laser")
+        except SystemExit as done:
+            code = done.code
+        sys.stdout.flush()
+    except (LaserError, BrokenPipeError) as error:
+        # What a command does not print itself, such as help, could not be written.
+        code = explain(error)
+    leave(code)

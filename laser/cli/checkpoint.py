@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.table import Table
 
 import laser as ls
 from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Topics, Url, require_topics
-from laser.cli.output import console, plain
+from laser.cli.output import console, plain, print_utf8
 from laser.cli.running import run
 
 __all__ = ["checkpoint"]
@@ -33,7 +31,7 @@ def checkpoint(
             await require_topics(laser, names)
             taken = await ls.context_checkpoint(laser, names)
             if as_json:
-                sys.stdout.write(taken.to_json() + "\n")
+                print_utf8(taken.to_json())
                 return
             table = Table(title=f"stream {laser.stream}", title_justify="left")
             table.add_column("topic")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -18,7 +17,7 @@ import laser as ls
 from laser.cli.connected import on_views
 from laser.cli.dot import dot_lines
 from laser.cli.options import AsJson
-from laser.cli.output import console, indented_json, plain, print_json, stretch_text
+from laser.cli.output import console, indented_json, plain, print_json, print_utf8, stretch_text
 
 __all__ = ["graphs"]
 
@@ -86,7 +85,7 @@ async def export(
     if not graph.nodes:
         raise _absent(laser, f"graph {name!r} has no nodes")
     if format_ == "dot":
-        sys.stdout.writelines(f"{line}\n" for line in dot_lines(graph))
+        print_utf8("\n".join(dot_lines(graph)))
         return
     print_json(
         {

@@ -27,6 +27,7 @@ __all__ = [
     "print_json",
     "print_message",
     "print_skipped",
+    "print_utf8",
     "retention_text",
     "stretch_text",
 ]
@@ -54,8 +55,14 @@ def plain(text: str) -> str:
 
 def print_json(value: object) -> None:
     """One line of JSON, at once."""
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    print_utf8(orjson.dumps(value).decode())
+
+
+def print_utf8(line: str) -> None:
+    """A line for programs, at once: in UTF-8, whatever the encoding of the terminal."""
     sys.stdout.flush()
+    sys.stdout.buffer.write(line.encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def indented_json(value: object) -> str:

@@ -11,8 +11,9 @@ import anyio
 import typer
 
 import laser as ls
+from laser.cli.output import plain
 
-__all__ = ["FAILED", "INTERRUPTED", "leave", "run"]
+__all__ = ["FAILED", "INTERRUPTED", "explain", "leave", "run"]
 
 FAILED: Final = 1
 INTERRUPTED: Final = 130
@@ -28,18 +29,25 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
         anyio.run(work)
         sys.stdout.flush()
     except (KeyboardInterrupt, BrokenPipeError, ls.LaserError, BaseExceptionGroup) as error:
-        known = _known(error)
-        if known is None:
-            # A fault of the program itself: its traceback is what a report needs.
-            raise
-        if isinstance(known, KeyboardInterrupt):
-            raise typer.Exit(INTERRUPTED) from None
-        if isinstance(known, BrokenPipeError):
-            # The reader of the pipe, such as head, has seen enough; Python would complain when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return
-        sys.stderr.write(f"laser: {' '.join(str(known).split())}\n")
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(explain(error)) from None
+
+
+def explain(error: BaseException) -> int:
+    """Says on stderr, in one line, what went wrong, and returns the exit code.
+
+    Raises:
+        BaseException: the error itself, where it is a fault of the program: its traceback is what a report needs.
+    """
+    known = _known(error)
+    if known is None:
+        raise error
+    if isinstance(known, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(known, BrokenPipeError):
+        # The reader of the pipe, such as head, has seen enough.
+        return 0
+    sys.stderr.write(f"laser: {plain(' '.join(str(known).split()))}\n")
+    return FAILED
 
 
 def leave(code: str | int | None) -> NoReturn:
