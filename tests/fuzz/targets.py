@@ -31,7 +31,8 @@ from laser.model.ids import derive_conversation_id, parse_conversation_id
 from laser.model.records import LogRecord
 from laser.model.topics import TopicInfo
 from laser.model.window import Match
-from laser.models import API_KINDS, ReplyStream, decode_content, parse_reply
+from laser.models import API_KINDS, ReplyStream, decode_content, parse_reply, visible_text
+from laser.session.active.answering import late_results, unanswered
 from laser.session.active.events import decode_active
 from laser.session.active.fold import ActiveFold, Saved
 from laser.session.active.state import compactable_tokens
@@ -120,8 +121,14 @@ def _memory(data: bytes) -> object:
 
 
 def _answer(data: bytes) -> object:
-    """An answer of a model provider: the first byte says of which API."""
-    return parse_reply(API_KINDS[data[0] % 3 if data else 0], data[1:])
+    """An answer of a model provider: the first byte says of which API. Its words can be read from its items again."""
+    api_kind = API_KINDS[data[0] % 3 if data else 0]
+    visible_text(api_kind, data[1:])
+    reply = parse_reply(api_kind, data[1:])
+    for item in reply.items:
+        seen = visible_text(api_kind, item.payload)
+        assert seen == item.text or not item.text, "other words than were read at first"
+    return reply
 
 
 def _answer_stream(data: bytes) -> object:
@@ -140,6 +147,8 @@ def _events(data: bytes) -> object:
         fold.apply(decode_active(line), number)
     state = fold.state()
     compactable_tokens(state.entries)
+    late_results(state.entries)
+    unanswered(state.entries)
     saved = msgspec.json.decode(msgspec.json.encode(fold.save()), type=Saved)
     assert ActiveFold(saved).state() == state, "a fold that was saved is another one"
     return state
