@@ -93,3 +93,14 @@ async def test_g1_the_largest_payload_and_one_byte_more(laser: ls.Laser) -> None
     assert len(await scope.fetch(topics=["agent.audit"])) == 1
     await scope.append_many("agent.audit", [largest])
     assert len(await scope.fetch(topics=["agent.audit"])) == 2
+
+
+@pytest.mark.parametrize("count", [2**31, 2**63, 10**30])
+async def test_a_count_above_every_number_of_a_store(laser: ls.Laser, count: int) -> None:
+    """As many as there are; no engine takes the number for its own."""
+    scope = laser.context(A)
+    await laser.ensure_topic("one")
+    await scope.append_many("one", [b"a", b"b"])
+    assert payloads(await scope.fetch(topics=["one"], n=count)) == [b"a", b"b"]
+    assert payloads(await scope.fetch(topics=["one"], n=count, token_budget=count)) == [b"a", b"b"]
+    assert await scope.state(["one"], 0, lambda total, _: total + 1, last_n=count) == 2

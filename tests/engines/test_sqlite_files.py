@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import laser as ls
 from laser.engines.sqlite import open_sqlite_log
 from laser.engines.sqlite.schema import APPLICATION_ID, MIGRATIONS, prepare
 from laser.errors import StorageError
@@ -251,3 +252,26 @@ async def test_a_truncated_file_is_reported(tmp_path: Path) -> None:
         async with await open_sqlite_log(tmp_path) as log:
             await contents(log, STREAM, TOPIC, 0)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "advice"),
+    [("laser.db", "restore it from a backup"), ("views.db", "delete it: it is made anew from the log")],
+)
+async def test_a_damaged_schema_is_reported(tmp_path: Path, file: str, advice: str) -> None:
+    """SQLite quotes the damaged part in its message, and the driver cannot make text of it."""
+    async with ls.Laser.connect(f"embedded:{tmp_path}") as laser:
+        await laser.memory("notes").remember("tea")
+        await laser.memory("notes").search("tea")
+    with sqlite3.connect(tmp_path / file) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        damage = "UPDATE sqlite_master SET sql = CAST(X'4352454154452054ff' AS TEXT) WHERE type = 'table'"
+        assert connection.execute(damage).rowcount
+    connection.close()
+    with pytest.raises(StorageError, match=f"{file}: the file is damaged; {advice}"):
+        async with ls.Laser.connect(f"embedded:{tmp_path}") as laser:
+            await laser.memory("notes").search("tea")
+    if file == "views.db":
+        (tmp_path / file).unlink()
+        async with ls.Laser.connect(f"embedded:{tmp_path}") as laser:
+            assert [item.text for item in await laser.memory("notes").search("tea")] == ["tea"]

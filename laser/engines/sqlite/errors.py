@@ -7,7 +7,10 @@ from typing import Final
 
 from laser.errors import DeadlineError, LaserError, StorageError
 
-__all__ = ["damaged", "translate"]
+__all__ = ["DRIVER_ERRORS", "damaged", "translate"]
+
+DRIVER_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What a call of the driver raises. The second: SQLite quotes a name of a damaged schema, no text any more."""
 
 # Primary result codes (the low byte of an extended one) and what they mean to a user.
 _MEANINGS: Final = {
@@ -26,16 +29,27 @@ _MEANINGS: Final = {
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
-def translate(error: sqlite3.Error | OSError, path: str, seconds: float) -> LaserError:
+_OF_VIEWS: Final = {
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; delete it: it is made anew from the log",
+    sqlite3.SQLITE_NOTADB: "the file is not a laser database; delete it: it is made anew from the log",
+}
+
+
+def translate(
+    error: sqlite3.Error | UnicodeDecodeError | OSError, path: str, seconds: float, *, views: bool = False
+) -> LaserError:
     """The laser error for a failure of the store.
 
     Args:
-        path: the database file. seconds: the deadline of the call.
+        path: the database file. seconds: the deadline of the call. views: whether the file can be folded anew.
     """
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _BUSY:
         return locked(path, seconds)
-    meaning = "the store failed" if code is None else _MEANINGS.get(code & 0xFF, "the store failed")
+    if isinstance(error, UnicodeDecodeError):
+        code = sqlite3.SQLITE_CORRUPT
+    meanings = _MEANINGS | _OF_VIEWS if views else _MEANINGS
+    meaning = "the store failed" if code is None else meanings.get(code & 0xFF, "the store failed")
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return StorageError(f"{path}: {meaning} ({name}: {error})", path=path)
 

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from typing import Final
 
-from laser.engines.sqlite.errors import locked, translate
+from laser.engines.sqlite.errors import DRIVER_ERRORS, locked, translate
 from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.schema import prepare
 from laser.errors import StorageError
@@ -51,7 +51,7 @@ def open_files(directory: str, timeout: float) -> tuple[str, LockFile, sqlite3.C
                 raise
         finally:
             lock.release()
-    except (sqlite3.Error, OSError) as error:
+    except (*DRIVER_ERRORS, OSError) as error:
         lock.close()
         raise translate(error, path, timeout) from error
     except BaseException:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
 from laser.engines._threads import Job, linger
-from laser.engines.sqlite.errors import translate
+from laser.engines.sqlite.errors import DRIVER_ERRORS, translate
 from laser.errors import DeadlineError
 
 __all__ = ["Readers"]
@@ -106,7 +106,7 @@ class _Reader:
         if job.claim():
             try:
                 self._run(job)
-            except (sqlite3.Error, OSError) as error:
+            except (*DRIVER_ERRORS, OSError) as error:
                 job.error = translate(error, self._path, self._timeout)
             except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
                 job.error = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from typing import Any, Final
 
 from laser.engines.sqlite.errors import damaged
@@ -70,7 +71,7 @@ def read_window(
     """The matching records of the read window, by partition, then offset."""
     newest = _NEWEST_FAMILY if query.match.children else _NEWEST_OWN
     conv = ulid_bytes(query.match.conversation_id)
-    limit = -1 if query.newest is None else query.newest
+    limit = -1 if query.newest is None else min(query.newest, sys.maxsize)
     records: list[LogRecord] = []
     for part in parts:
         bounds = window_bounds(PartitionInfo(part.id, part.created_at, part.first, part.end), query)

@@ -15,7 +15,7 @@ from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
 from laser.engines._threads import Job, finish, linger
 from laser.engines.sqlite.checkpoints import Checkpoints
-from laser.engines.sqlite.errors import locked, translate
+from laser.engines.sqlite.errors import DRIVER_ERRORS, locked, translate
 from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.retention import Upkeep
 from laser.engines.sqlite.stamps import Stamps
@@ -172,7 +172,7 @@ class Writer:
         done = 0
         try:
             self._begin()
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             self._roll_back()
             for job in group:
                 job.error = translate(error, self._path, self._timeout)
@@ -185,7 +185,7 @@ class Writer:
                 job.error = None
                 try:
                     job.result = job.run(tx)
-                except (sqlite3.Error, PowerNeeded):
+                except (*DRIVER_ERRORS, PowerNeeded):
                     raise
                 except Exception as error:  # the job's own refusal, for its task
                     job.error = error
@@ -199,7 +199,7 @@ class Writer:
             self._roll_back()
             self._power = True
             return self._transact(group)
-        except (sqlite3.Error, _Spoilt) as error:
+        except (*DRIVER_ERRORS, _Spoilt) as error:
             self._roll_back()
             return self._apart(group[:done], error)
         # Nobody needed the disk this time: the next group does not wait for it either, unless it says so.
@@ -210,7 +210,7 @@ class Writer:
     def _apart(self, jobs: Sequence[Job[Any]], error: Exception) -> int:
         """After a failure of a group: one bad write must not fail the others, so each gets its own transaction."""
         if len(jobs) == 1:
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, DRIVER_ERRORS):
                 jobs[0].error = translate(error, self._path, self._timeout)
             return 1
         for job in jobs:
@@ -245,7 +245,7 @@ class Writer:
                     self._roll_back()
             self._checkpoints.wrote(1, 0)
             self._checkpoint(idle=False)
-        except (sqlite3.Error, LaserError) as error:
+        except (*DRIVER_ERRORS, LaserError) as error:
             _log.warning("%s: retention stopped short: %s", self._path, error)
             self.upkeep.sweeping = False
         finally:
@@ -264,7 +264,7 @@ class Writer:
             try:
                 with self._gate:
                     self._checkpoints.run()
-            except sqlite3.Error as error:
+            except DRIVER_ERRORS as error:
                 # The commits are safe in the write-ahead log; only its size suffers.
                 _log.warning("%s: checkpoint failed: %s", self._path, error)
 
@@ -279,7 +279,7 @@ class Writer:
             self._lock.acquire(lambda: time.monotonic() < patience)
             with self._gate:
                 self._connection.close()
-        except (sqlite3.Error, OSError) as error:
+        except (*DRIVER_ERRORS, OSError) as error:
             _log.warning("%s: closing failed: %s", self._path, error)
         finally:
             self._lock.close()

@@ -15,7 +15,7 @@ import anyio
 from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
 from laser.engines._threads import Job, linger
-from laser.engines.sqlite.errors import translate
+from laser.engines.sqlite.errors import DRIVER_ERRORS, translate
 from laser.errors import ClosedError, DeadlineError, StorageError
 
 __all__ = ["ViewDatabase"]
@@ -100,8 +100,8 @@ class ViewDatabase:
             connection = sqlite3.connect(
                 self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
             )
-        except (sqlite3.Error, OSError) as error:
-            raise translate(error, self.path, self._timeout) from error
+        except (*DRIVER_ERRORS, OSError) as error:
+            raise translate(error, self.path, self._timeout, views=True) from error
         try:
             for pragma in (
                 "journal_mode = WAL",
@@ -115,9 +115,9 @@ class ViewDatabase:
             ):
                 connection.execute(f"PRAGMA {pragma}")
             _transact(connection, "BEGIN IMMEDIATE", self._prepare)
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             connection.close()
-            raise translate(error, self.path, self._timeout) from error
+            raise translate(error, self.path, self._timeout, views=True) from error
         except BaseException:
             connection.close()
             raise
@@ -170,8 +170,8 @@ class ViewDatabase:
                 )
             with self._gate:
                 job.result = job.run(connection)
-        except (sqlite3.Error, OSError) as error:
-            job.error = translate(error, self.path, self._timeout)
+        except (*DRIVER_ERRORS, OSError) as error:
+            job.error = translate(error, self.path, self._timeout, views=True)
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             job.error = error
         self._home.post(job.set_done)
