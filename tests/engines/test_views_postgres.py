@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import laser as ls
 from laser.engines._porter import stem
+from laser.engines.postgres.schema import prepare
 from laser.engines.postgres.views import open_postgres_views
+from laser.engines.postgres.views.schema import VIEW_MIGRATIONS
 from laser.engines.sqlite.views import open_sqlite_views
 from laser.errors import StaleCheckpointError
 from laser.model.memory import MemoryChange, MemoryOwner, Remembered
@@ -196,6 +198,30 @@ async def test_shared_by_two_clients(module_url: str, tmp_path: Any) -> None:
             await two.memory("n").forget(item)
         assert await one.memory("n").search("shared") == []
     assert not (tmp_path / "views.db").exists()
+
+
+async def test_tables_of_an_older_release(postgres_server: PostgresServer) -> None:
+    """They are brought up to date at the first connect, and left alone at the next."""
+    name = f"t{uuid4().hex}"
+    url = postgres_server.url.removesuffix("/laser") + f"/{name}"
+    owner = MemoryOwner(NAMESPACES[0], C1)
+    item = Remembered("01ARZ3NDEKTSV4RRFFQ69G5FAV", "fact", b"alpha", owner, 1, 0, 0)
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        try:
+            with psycopg.connect(url, autocommit=True) as before:
+                prepare(before, "views", VIEW_MIGRATIONS[:1])
+            for _ in range(2):
+                views = await open_postgres_views(url, timeout=10)
+                try:
+                    await views.memory("s", TOPIC).apply([item], firsts={}, expect=None, position="1")
+                    found = await views.memory("s", TOPIC).recent(owner, 10, 0)
+                    assert [entry.item for entry in found] == [item]
+                    assert await views.graph("s", "agent.graph").position() is None
+                finally:
+                    await views.aclose()
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def test_places_of_views(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""Several processes on one directory keep one read view."""
+"""Several processes keep one read view, in a directory or on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import anyio.to_thread
 import pytest
@@ -24,9 +25,16 @@ def url(tmp_path: Path) -> str:
     return f"embedded:{tmp_path / 'data'}"
 
 
-def _start(url: str, who: str, count: int) -> subprocess.Popen[str]:
+@pytest.fixture(params=["embedded", "postgres"])
+def views(request: pytest.FixtureRequest) -> str | None:
+    """Where the view is, by default in the directory of the log."""
+    place: str | None = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    return place
+
+
+def _start(url: str, who: str, count: int, views: str | None = None, stream: str = "s") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.graph.worker", url, "s", who, str(count)],
+        [sys.executable, "-m", "tests.graph.worker", url, views or "", stream, who, str(count)],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -34,11 +42,13 @@ def _start(url: str, who: str, count: int) -> subprocess.Popen[str]:
     )
 
 
-async def test_two_processes_and_this_one(url: str) -> None:
-    async with ls.Laser.connect(url, stream="s") as laser:
+async def test_two_processes_and_this_one(url: str, views: str | None) -> None:
+    # The database is shared with other tests.
+    stream = f"s{uuid4().hex}"
+    async with ls.Laser.connect(url, stream=stream, views=views) as laser:
         graph = laser.graph("g")
         await graph.upsert(["who:here"])
-        workers = [_start(url, who, WRITES) for who in ("a", "b")]
+        workers = [_start(url, who, WRITES, views, stream) for who in ("a", "b")]
         for number in range(WRITES):
             await graph.link("who:here", "made", f"thing:here-{number}")
             assert len(await graph.neighbors("who:here", limit=1_000)) == number + 1

@@ -9,8 +9,8 @@ import anyio
 import laser as ls
 
 
-async def work(url: str, stream: str, who: str, count: int) -> None:
-    async with ls.Laser.connect(url, stream=stream) as laser:
+async def work(url: str, views: str, stream: str, who: str, count: int) -> None:
+    async with ls.Laser.connect(url, stream=stream, views=views or None) as laser:
         graph = laser.graph("g")
         print("ready", flush=True)
         for number in range(count):
@@ -21,5 +21,5 @@ async def work(url: str, stream: str, who: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    url, stream, who, count = sys.argv[1:]
-    anyio.run(work, url, stream, who, int(count))
+    url, views, stream, who, count = sys.argv[1:]
+    anyio.run(work, url, views, stream, who, int(count))

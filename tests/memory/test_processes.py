@@ -1,4 +1,4 @@
-"""Several processes on one directory keep one read view."""
+"""Several processes keep one read view, in a directory or on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -25,9 +26,16 @@ def url(tmp_path: Path) -> str:
     return f"embedded:{tmp_path / 'data'}"
 
 
-def _start(url: str, who: str, count: int) -> subprocess.Popen[str]:
+@pytest.fixture(params=["embedded", "postgres"])
+def views(request: pytest.FixtureRequest) -> str | None:
+    """Where the view is, by default in the directory of the log."""
+    place: str | None = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    return place
+
+
+def _start(url: str, who: str, count: int, views: str | None = None, stream: str = "s") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.memory.worker", url, "s", who, str(count)],
+        [sys.executable, "-m", "tests.memory.worker", url, views or "", stream, who, str(count)],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -44,11 +52,13 @@ async def _same_however_it_is_made(memory: ls.Memory) -> list[ls.MemoryItem]:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_two_processes_and_this_one(url: str) -> None:
-    async with ls.Laser.connect(url, stream="s") as laser:
+async def test_two_processes_and_this_one(url: str, views: str | None) -> None:
+    # The database is shared with other tests.
+    stream = f"s{uuid4().hex}"
+    async with ls.Laser.connect(url, stream=stream, views=views) as laser:
         memory = laser.memory("n")
         await memory.remember("here", user="here")
-        workers = [_start(url, who, WRITES) for who in ("a", "b")]
+        workers = [_start(url, who, WRITES, views, stream) for who in ("a", "b")]
         for number in range(WRITES):
             item = await memory.remember(f"here {number}", user="here")
             assert (await memory.recall(strategy="recent", user="here", limit=1))[0].id == item
