@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from laser.compaction.coverage import NO_COVERAGE, Coverage, coverage_of
-from laser.compaction.inputs import ContextObservation, PreparedRequest, Status
+from laser.compaction.inputs import ContextObservation, PreparedInput, PreparedRequest, Status
 from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.looking import SessionLook
 from laser.compaction.preparing import Preparing
@@ -21,8 +21,9 @@ from laser.compaction.strategy import CompactionProgress, summarizes
 from laser.compaction.work import check_timeout
 from laser.context.connection import Connection
 from laser.context.policies import check_count
-from laser.errors import InvalidError
+from laser.errors import InvalidError, NotFoundError
 from laser.model.ids import parse_conversation_id
+from laser.model.transcript import SourceRef
 from laser.ports.summarizer import Summarizer
 
 __all__ = ["Compaction"]
@@ -219,6 +220,28 @@ class Compaction:
             done = await self._preparing.compact(self.registry.get(name), request, progress, force=True)
             status: Status = "compacted" if done else "nothing_to_fold"
             return (await self._preparing.prepared(request, status, "")).observation
+
+    async def sources(self) -> tuple[PreparedInput, ...]:
+        """The messages that the log still holds, oldest first, each with its ``source``, whatever requests show."""
+        await self._look.read()
+        return self._look.transcript.history.inputs
+
+    async def source(self, ref: SourceRef) -> PreparedInput:
+        """The message that a reference names.
+
+        Args:
+            ref: ``PreparedInput.source``, of this session.
+
+        Raises:
+            InvalidError: it is of another session. NotFoundError: the log does not hold the message any more.
+        """
+        if not isinstance(ref, SourceRef) or ref.session != self.session:
+            raise InvalidError(f"ref: {ref!r:.80} is no reference into session {self.session}", argument="ref")
+        await self._look.read()
+        history = self._look.transcript.history
+        if not history.between(ref.seq, ref.seq):
+            raise NotFoundError(f"row {ref.seq} of session {self.session} is not on the log (any more)")
+        return history.inputs[history.place(ref.seq)]
 
     async def steps(self) -> list[CompactionStep]:
         """What was done to the session so far, oldest first."""

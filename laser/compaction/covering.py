@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
@@ -13,7 +14,10 @@ from laser.compaction.coverage import NO_COVERAGE, Coverage
 from laser.compaction.registry import StrategyRegistry
 from laser.compaction.saved import SavedState
 from laser.context.connection import Connection
+from laser.context.tail_fold import TailFold
 from laser.errors import NotFoundError
+from laser.model.messages import ContextMessage
+from laser.model.topics import AgentTopic, TopicInfo
 
 __all__ = ["read_coverage"]
 
@@ -21,8 +25,13 @@ _logger = logging.getLogger("laser.compaction")
 
 _MAX_SESSIONS: Final = 1_024
 _MAX_SHAPES: Final = 4
+# Messages up to which they are looked at again and again while nothing that was saved fits them.
+_LOOK_AGAIN: Final = 256
+
+_FOLD: Final = "laser.compaction.covering"
 
 _Shape = tuple[StrategyRegistry, int | None, bool | None, str | None]
+_Version = tuple[object, ...]
 
 
 async def read_coverage(
@@ -54,6 +63,27 @@ async def read_coverage(
     return await watched.read((registry, window, images, provider))
 
 
+class _Messages(TailFold):
+    """The messages of a session, of which nothing is kept: whether the log is still the one that was looked at."""
+
+    def __init__(self, laser: Connection, session: str) -> None:
+        super().__init__(laser, session, AgentTopic.Sessions, _FOLD)
+        self.firsts: tuple[tuple[int, int], ...] = ()
+        self.begin()
+
+    def begin(self) -> None:
+        """See ``TailFold.begin``."""
+        self.count = 0
+
+    async def take(self, messages: Sequence[ContextMessage], topic: TopicInfo) -> None:
+        """See ``TailFold.take``."""
+        self.count += len(messages)
+
+    async def end(self, topic: TopicInfo | None) -> None:
+        """See ``TailFold.end``."""
+        self.firsts = () if topic is None else tuple((part.id, part.first) for part in topic.partitions)
+
+
 class _Watched:
     """One session."""
 
@@ -61,18 +91,20 @@ class _Watched:
         self._laser = laser
         self._session = session
         self._saved = SavedState(laser, session, None)
+        self._messages = _Messages(laser, session)
         self._lock = anyio.Lock()
-        self._found: OrderedDict[_Shape, tuple[tuple[int, int], Coverage]] = OrderedDict()
+        self._found: OrderedDict[_Shape, tuple[_Version, Coverage, int]] = OrderedDict()
 
     async def read(self, shape: _Shape) -> Coverage:
         async with self._lock:
             await self._saved.catch_up()
             counted = sum(step.kind in ("saved", "switched") for step in self._saved.steps)
-            if not any(step.kind == "saved" for step in self._saved.steps):
+            if self._saved.chosen is None or not any(step.kind == "saved" for step in self._saved.steps):
                 return NO_COVERAGE
-            version = self._saved.began, counted
+            await self._messages.catch_up()
+            version = self._saved.began, counted, self._messages.began, self._messages.firsts
             held = self._found.get(shape)
-            if held is not None and held[0] == version:
+            if held is not None and held[0] == version and not self._may_fit_now(held[1], held[2]):
                 return held[1]
             registry, window, images, provider = shape
             try:
@@ -82,8 +114,16 @@ class _Watched:
             except NotFoundError as error:
                 _logger.warning("session %s: shown whole: %s", self._session, error)
                 coverage = NO_COVERAGE
-            self._found[shape] = version, coverage
+            self._found[shape] = version, coverage, self._messages.count
             self._found.move_to_end(shape)
             while len(self._found) > _MAX_SHAPES:
                 self._found.popitem(last=False)
             return coverage
+
+    def _may_fit_now(self, found: Coverage, count: int) -> bool:
+        """Whether what was saved fitted none of ``count`` messages, and may fit those that came since.
+
+        That takes messages that went and came back; each time about as many are waited for as there were.
+        """
+        now = self._messages.count
+        return found.last is None and count < now and (now <= _LOOK_AGAIN or now >= 2 * count)

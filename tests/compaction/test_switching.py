@@ -164,6 +164,23 @@ async def test_a_window_of_its_own_goes_before_the_models(memory_laser: ls.Laser
     assert (prepared.observation.window, prepared.observation.status) == (2_000, "compacted")
 
 
+async def test_references_give_their_messages(desk: Desk) -> None:
+    await desk.talk(30)
+    before = (await desk.prepare(100_000)).inputs
+    await desk.compaction.compact("rolling", window=WINDOW)
+    assert (await desk.prepare(100_000)).observation.covered > 40
+    every = await desk.compaction.sources()
+    assert [one.payload for one in every] == [one.payload for one in before]
+    for one in every:
+        assert one.source is not None
+        assert await desk.compaction.source(one.source) == one
+    with pytest.raises(ls.NotFoundError, match="row 9999"):
+        await desk.compaction.source(ls.SourceRef(desk.session, 9_999))
+    for bad in (ls.SourceRef(ls.new_conversation_id(), 0), 7):
+        with pytest.raises(ls.InvalidError, match="ref"):
+            await desk.compaction.source(bad)  # type: ignore[arg-type]
+
+
 # ---------------------------------------------------------------------------------------------------------- forks
 
 

@@ -37,6 +37,7 @@ class Talk:
         self.laser = laser
         self.scope = scope
         self.said: list[str] = []
+        self.first = 0
         self.builder = lp.PromptBuilder(
             laser, [lp.History(40_000)], profile=lp.PromptProfile(lp.PromptBudget(60_000, 0))
         )
@@ -44,7 +45,7 @@ class Talk:
     async def say(self, turns: int) -> None:
         messages = []
         for _ in range(turns):
-            at = len(self.said)
+            at = self.first + len(self.said)
             text = [f"(ORD-{at + step}) " + "word " * 12 for step in range(4)]
             turn = [
                 user(text[0]),
@@ -227,3 +228,33 @@ async def test_builders_see_it_at_once(laser: ls.Laser, scope: ls.ContextScope) 
     assert (before.trace.history.summarised, after.trace.history.summarised) == (0, 28)
     fresh = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
     assert fresh.messages == after.messages
+
+
+async def test_a_cleared_transcript_is_not_revived(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    talk = Talk(laser, scope)
+    await talk.say(12)
+    compactor = lp.SessionCompactor(laser, Keeper())
+    await compactor.compact(scope)
+    await talk.check()
+    await laser.open_log().purge(laser.stream, SESSIONS)
+    talk.said.clear()
+    assert (await talk.check()).messages == ()
+    talk.first = 1_000
+    await talk.say(12)
+    assert (await talk.check()).trace.history.summarised == 0
+    await talk.say(12)
+    assert await compactor.compact(scope) == lp.Compacted(76, 2, "summary", "rolling")
+    await talk.check()
+
+
+async def test_the_same_messages_come_back(laser: ls.Laser, scope: ls.ContextScope) -> None:
+    """What was saved fits them as it did before: prompts and requests agree on it, whenever they look."""
+    talk = Talk(laser, scope)
+    await talk.say(12)
+    await lp.SessionCompactor(laser, Keeper()).compact(scope)
+    await laser.open_log().purge(laser.stream, SESSIONS)
+    talk.said.clear()
+    for turns in (4, 4, 4):
+        await talk.say(turns)
+        last = await talk.check()
+    assert last.trace.history.summarised == 28
