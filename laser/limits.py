@@ -96,7 +96,7 @@ MAX_MEMORY_BODY_BYTES: Final = 1_048_576
 """Bytes of one remembered item."""
 
 MAX_MEMORY_RESULTS: Final = 10_000
-"""Items that one recall gives, and that one consolidation looks at."""
+"""Items that one recall gives."""
 
 DEFAULT_MEMORY_RESULTS: Final = 50
 """Items that a recall gives when no limit is given."""

@@ -13,6 +13,7 @@ __all__ = ["related_by"]
 
 _NAME: Final = re.compile(r"[^\W_][\w'.-]*")
 _MAX_NAMES: Final = 32
+_MAX_NAME_BYTES: Final = 255
 _MAX_RELATED: Final = 16
 
 
@@ -20,7 +21,8 @@ def related_by(graph: Graph) -> Callable[[str], Awaitable[Sequence[str]]]:
     """From a question to the values of nodes one edge away from those whose value is a word, or two, of it."""
 
     async def related(query: str) -> list[str]:
-        words = [match.rstrip(".'-") for match in _NAME.findall(query)]
+        # Two of them fit into a value of a node.
+        words = [match.rstrip(".'-") for match in _NAME.findall(query) if len(match.encode()) <= _MAX_NAME_BYTES]
         names = list(dict.fromkeys([*words, *(f"{first} {second}" for first, second in pairwise(words))]))
         found: dict[str, None] = {}
         for name in names[:_MAX_NAMES]:

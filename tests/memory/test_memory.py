@@ -187,6 +187,8 @@ async def test_names_that_a_graph_relates(laser: ls.Laser) -> None:
     await memory.remember("the weather is fine")
     assert await memory.search("where is Ann?") == []
     assert texts(await memory.recall("where is Ann?", strategy="graph")) == ["Acme moved to Oslo"]
+    long = "é" * 5_000
+    assert texts(await memory.recall(f"where is {long} or Ann?", strategy="graph")) == ["Acme moved to Oslo"]
     scoped = laser.context(C1).memory_with("n", graph="people")
     assert await scoped.recall("where is Ann?", strategy="graph") == []
 
