@@ -125,9 +125,10 @@ def _said(words: Sequence[str], turn: TurnContext) -> Fragment:
 
 
 def _picture(one: PreparedInput, value: dict[str, Any], turn: TurnContext) -> Fragment:
-    measured, flat = lighten(value, one.payload)
+    # What it costs is known by its size, which other images of a prompt do not tell.
+    measured, _ = lighten(value, one.payload)
     counted = turn.tokens.count(f"{measured}\n")
-    flat = max(flat, one.tokens - counted)
+    flat = max(0, one.tokens - counted)
     return Fragment(
         "compaction",
         one.payload.decode(),

@@ -186,6 +186,12 @@ async def test_pictures_in_a_prompt(laser: ls.Laser, scope: ls.ContextScope) -> 
     # It costs what its size says, not what its bytes would.
     assert 300 < picture.tokens < len(picture.text) // 8
     assert prompt.trace.budget.used < 4_000
+    # In a small budget the pictures are small, and all of them fit.
+    small = await lp.PromptBuilder(laser, [lp.History()]).build(scope)
+    assert small.trace.budget.verdict == "fits"
+    costs = [one.tokens for one in small.sections if one.category == "compaction"]
+    assert len(costs) > 1
+    assert sum(costs) < 2_000
     parts = json.loads(picture.text)["content"]
     assert parts[1]["type"] == "image_url"
     drawn = await talk.builder.build(scope, model=RESPONSES)
