@@ -193,7 +193,7 @@ async def test_random_histories(engine: str, max_bytes: int, seed: int, tmp_path
 @pytest.mark.iggy
 @pytest.mark.parametrize("max_bytes", [64 << 20, 20_000], ids=["roomy", "tight"])
 async def test_random_histories_on_iggy(max_bytes: int, iggy: OpenIggy, stream_name: str) -> None:
-    log = await open_iggy_log(parse_iggy_url(iggy.url)[0], timeout=30.0)
+    log = await open_iggy_log(parse_iggy_url(iggy.url)[0], timeout=120.0)
     try:
         # Its driver sends sound headers only, so a foreign record has none.
         await try_history(log, stream_name, random.Random("iggy"), max_bytes, steps=120, bad_headers=[b""])

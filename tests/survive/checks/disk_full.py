@@ -23,7 +23,7 @@ def run(budget: Budget, seed: int) -> Figures:
         raise CannotRunError("needs root to mount a small file system")
     found = {"acknowledged": 0, "lost": 0, "half visible": 0, "errors that are not StorageError": 0, "not usable": 0}
     engine = ""
-    times = budget.choose(2, 12)
+    times = budget.choose(3, 12)
     for number in range(times):
         with tempfile.TemporaryDirectory(prefix="laser-full-") as text:
             place = Path(text)
@@ -59,7 +59,7 @@ async def _fill(place: Path, size: int) -> None:
         acknowledged: list[str] = []
 
         async def append(number: int) -> bool:
-            texts = [f"{number}.{part} ".ljust(size, "x") for part in range(1 + number % 3)]
+            texts = [f"{number}.{part} ".ljust(size, "x") for part in range((1, 3, 9)[number % 3])]
             try:
                 await laser.context(KEYS[number % 5]).append_many(TOPIC, texts)
             except ls.StorageError as error:
