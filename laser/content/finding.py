@@ -27,10 +27,12 @@ class TopicView(msgspec.Struct, frozen=True):
 
     Attributes:
         log: which log it is on, see ``log_of``; ``None`` where that is not known. info: ``None`` where it is absent.
+        others: creation times of the stream's other topics; one of them can be this one under another name.
     """
 
     log: str | None
     info: TopicInfo | None
+    others: frozenset[int] = frozenset()
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -46,39 +48,35 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         return self.name.stream, self.name.topic
 
     @property
-    def part(self) -> tuple[str, str, int]:
+    def part(self) -> tuple[str, str, int | None]:
         """Stream, topic and partition."""
         return self.name.stream, self.name.topic, self.place.partition
 
-    @property
-    def spot(self) -> tuple[int, int]:
-        """Partition and offset."""
-        return self.place.partition, self.place.offset
 
-    @property
-    def confirmed(self) -> bool:
-        """Whether the append was confirmed; where it was not, the spot says nothing."""
-        return self.place.topic is not None
+async def look(log: Log, stream: str, topic: str, *, others: bool = False) -> TopicView:
+    """A topic as it is now. That it is absent is believed where its stream is there with other topics.
 
-
-async def look(log: Log, stream: str, topic: str) -> TopicView:
-    """A topic as it is now. That it is absent is believed where its stream is there with other topics."""
+    Args:
+        others: whether the other topics are wanted where this one is there.
+    """
     info = await log.topic(stream, topic)
-    if info is not None:
+    if info is not None and not others:
         return TopicView(log_of(info), info)
-    others = await log.topics(stream)
-    if not others or any(other.name == topic for other in others):
+    found = {other.name: other for other in await log.topics(stream)}
+    if not found or (topic in found) != (info is not None):
+        # Nothing there that could say which log it is, or changed just now.
         return TopicView(None, None)
-    return TopicView(log_of(others[0]), None)
+    times = frozenset(other.created_at_micros for other in found.values() if other.name != topic)
+    return TopicView(log_of(next(iter(found.values()))), info, times)
 
 
 def is_in_doubt(claim: Claim, view: TopicView) -> bool:
     """Whether a message cannot be where it is said to be, or nothing is said."""
-    info, place = view.info, claim.place
-    if info is None or place.topic != info.created_at_micros:
+    info, spot = view.info, claim.place.spot
+    if info is None or spot is None or claim.place.topic != info.created_at_micros:
         return True
-    part = next((part for part in info.partitions if part.id == place.partition), None)
-    return part is None or not part.first <= place.offset < part.end
+    part = next((part for part in info.partitions if part.id == spot[0]), None)
+    return part is None or not part.first <= spot[1] < part.end
 
 
 def ranges_of(info: TopicInfo, claims: Sequence[Claim]) -> list[Range]:
@@ -88,14 +86,14 @@ def ranges_of(info: TopicInfo, claims: Sequence[Claim]) -> list[Range]:
     again.
     """
     parts = {part.id: part for part in info.partitions}
-    if any(claim.place.again or not claim.confirmed for claim in claims):
-        return [(part.id, part.first, part.end) for part in info.partitions]
     near: list[Range] = []
     for claim in claims:
-        partition, offset = claim.spot
-        part = parts.get(partition)
+        spot = claim.place.spot
+        if spot is None or claim.place.again:
+            return [(part.id, part.first, part.end) for part in info.partitions]
+        part = parts.get(spot[0])
         if part is not None:
-            near.append((partition, max(part.first, offset - COPY_DISTANCE), min(part.end, offset + COPY_DISTANCE + 1)))
+            near.append((part.id, max(part.first, spot[1] - COPY_DISTANCE), min(part.end, spot[1] + COPY_DISTANCE + 1)))
     merged: list[Range] = []
     for partition, start, stop in sorted(range_ for range_ in near if range_[1] < range_[2]):
         if merged and merged[-1][0] == partition and start <= merged[-1][2]:

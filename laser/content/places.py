@@ -67,31 +67,36 @@ class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         log: which log, see ``log_of``. mark: a ULID of this very attempt: no other hold has it, later ones are greater.
         again: whether the id is the caller's, so that the message may be on the log more than once.
-        topic: creation time of its topic, microseconds since 1970 UTC; ``None`` until the append was confirmed.
-        partition, offset: where in it.
+        topic: creation time of its topic when that was looked at last, microseconds since 1970 UTC.
+        partition, offset: where in it; ``None`` until the append was confirmed.
     """
 
     log: str
     mark: str
     again: bool
-    topic: int | None = None
-    partition: int = 0
-    offset: int = 0
+    topic: int
+    partition: int | None = None
+    offset: int | None = None
 
     @classmethod
     def before(cls, info: TopicInfo, *, again: bool) -> Place:
         """The place of a message that is about to be appended to a topic."""
-        return cls(log_of(info), new_conversation_id(), again)
+        return cls(log_of(info), new_conversation_id(), again, info.created_at_micros)
 
     def after(self, info: TopicInfo, done: Appended) -> Place | None:
         """The place once the append was confirmed; ``None`` where it went to another topic than was looked at."""
         if (done.stream_id, done.topic_id) != (info.stream_id, info.topic_id):
             return None
-        return self.at(info, done.partition, done.offsets[0])
+        return self.at(info, (done.partition, done.offsets[0]))
 
-    def at(self, info: TopicInfo, partition: int, offset: int) -> Place:
-        """The same attempt, at an offset of a topic."""
-        return Place(self.log, self.mark, self.again, info.created_at_micros, partition, offset)
+    def at(self, info: TopicInfo, spot: tuple[int, int]) -> Place:
+        """The same attempt, at a partition and offset of a topic."""
+        return Place(self.log, self.mark, self.again, info.created_at_micros, *spot)
+
+    @property
+    def spot(self) -> tuple[int, int] | None:
+        """Partition and offset, where the append was confirmed."""
+        return None if self.partition is None or self.offset is None else (self.partition, self.offset)
 
 
 def log_of(info: TopicInfo) -> str:

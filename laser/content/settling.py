@@ -10,7 +10,8 @@ hold. A hold ends only when all of this is so:
 1. its content was last admitted longer ago than the grace, so that the hold is at least as old; where the append was
    never confirmed, also longer ago than ``CONTENT_GRACE_SECONDS``, whatever grace was asked for;
 2. the log that is asked is the one that the hold names: its stream has the same id and creation time. Of another log,
-   of a stream that is gone or has no topic left nothing is known, and the hold stays;
+   of a stream that is gone or has no topic left nothing is known, and the hold stays. It stays too while its topic is
+   there under another name, which the topic's creation time tells;
 3. the log was read after the catalog, and the message was found neither at its offset nor within ``COPY_DISTANCE`` of
    it, where a copy can be; where the append was never confirmed, or the id is the caller's, nowhere in the topic;
 4. the hold is still what it was when 3 was found out: an append under way gives it another place.
@@ -44,7 +45,7 @@ _PROBES: Final = 8  # holds of one partition that are looked at though nothing s
 _KEEP_SECONDS: Final = 5.0
 
 _Topic = tuple[str, str]
-_Part = tuple[str, str, int]
+_Part = tuple[str, str, int | None]
 
 
 class Settling:
@@ -138,15 +139,15 @@ class Settling:
             name, place = read_holder(hold.holder), decode_place(hold.place)
             if name is None or place is None or hold.age_micros < self._grace:
                 continue
-            if place.topic is not None or hold.age_micros >= _APPEND_GRACE_MICROS:
+            if place.spot is not None or hold.age_micros >= _APPEND_GRACE_MICROS:
                 claims.append(Claim(hold, name, place))
         return claims, holds[-1] if len(holds) == self._page else None
 
     async def _settle(self, claims: Sequence[Claim]) -> None:
         """Looks for messages of one topic, and ends the holds of those that are gone."""
         topic = claims[0].topic
-        view = await self._look(topic)
-        mine = [claim for claim in claims if claim.place.log == view.log]
+        view = await self._look(topic, others=True)
+        mine = [claim for claim in claims if claim.place.log == view.log and claim.place.topic not in view.others]
         try:
             found = (
                 {}
@@ -163,10 +164,10 @@ class Settling:
         if view.info is not None:
             for claim in mine:
                 spot = found.get(claim.name)
-                if spot is not None and (spot != claim.spot or claim.place.topic != view.info.created_at_micros):
-                    moved.append((claim.hold, encode_place(claim.place.at(view.info, *spot))))
-        self.released += await self._end([claim.hold for claim in gone if claim.confirmed])
-        self.unconfirmed += await self._end([claim.hold for claim in gone if not claim.confirmed])
+                if spot is not None and (spot, view.info.created_at_micros) != (claim.place.spot, claim.place.topic):
+                    moved.append((claim.hold, encode_place(claim.place.at(view.info, spot))))
+        self.released += await self._end([claim.hold for claim in gone if claim.place.spot is not None])
+        self.unconfirmed += await self._end([claim.hold for claim in gone if claim.place.spot is None])
         if moved and not self._dry:
             await self._catalog.settle(moved)
 
@@ -182,14 +183,15 @@ class Settling:
         if info is None:
             return False
         try:
-            spots = sorted({(*claim.spot, claim.place.offset + 1) for claim in claims})
-            found = await find(self._log, info, claims, spots, self._keep)
+            spots = {claim.place.spot for claim in claims}
+            ranges = sorted((spot[0], spot[1], spot[1] + 1) for spot in spots if spot is not None)
+            found = await find(self._log, info, claims, ranges, self._keep)
         except ConflictError:
             raise
         except LaserError as error:
             self._fail(topic, error)
             return True
-        return all(found.get(claim.name) == claim.spot for claim in claims)
+        return all(found.get(claim.name) == claim.place.spot for claim in claims)
 
     async def _view(self, topic: _Topic) -> TopicView:
         """A topic as it was when this walk first came to it."""
@@ -198,9 +200,9 @@ class Settling:
             view = self._views[topic] = await self._look(topic)
         return view
 
-    async def _look(self, topic: _Topic) -> TopicView:
+    async def _look(self, topic: _Topic, *, others: bool = False) -> TopicView:
         try:
-            return await look(self._log, *topic)
+            return await look(self._log, *topic, others=others)
         except LaserError as error:
             self._fail(topic, error)
             return TopicView(None, None)

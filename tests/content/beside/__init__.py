@@ -1,0 +1,1 @@
+"""Catalogs that are not in the log's own file."""
