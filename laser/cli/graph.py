@@ -16,8 +16,9 @@ from rich.text import Text
 import laser as ls
 from laser.cli.connected import on_views
 from laser.cli.dot import dot_lines
-from laser.cli.options import AsJson
+from laser.cli.options import AsJson, require_topics
 from laser.cli.output import console, indented_json, plain, print_json, print_utf8, stretch_text
+from laser.cli.rebuilding import rebuild_view
 
 __all__ = ["graphs"]
 
@@ -95,6 +96,14 @@ async def export(
             "edges": [_edge_json(edge) for edge in graph.edges],
         }
     )
+
+
+@graphs.command("rebuild")
+@on_views
+async def rebuild(laser: ls.Laser, as_json: AsJson = False) -> None:
+    """Fold the read view of all graphs anew from the log's start."""
+    await require_topics(laser, ["agent.graph"])
+    await rebuild_view(laser, laser.graph("-"), as_json)
 
 
 def _absent(laser: ls.Laser, what: str) -> ls.NotFoundError:

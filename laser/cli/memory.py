@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, TypedDict, get_args
 
 import typer
 from anyio import to_thread
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 import laser as ls
 from laser.cli.connected import on_views
 from laser.cli.options import AsJson, conversation_id, read_stdin, require_topics
 from laser.cli.output import console, moment_text, plain, print_json, print_skipped
+from laser.cli.rebuilding import rebuild_view, skipped_json
 
 __all__ = ["memories"]
 
@@ -153,32 +151,7 @@ async def rebuild(
     """Fold the read view of all namespaces anew from the log's start."""
     await require_topics(laser, [ls.AgentTopic.Memory])
     memory = laser.memory(namespace)
-    with _progress(quiet=as_json) as step:
-        read = await memory.rebuild(step)
-    if as_json:
-        print_json({"stream": laser.stream, "read": read, "skipped": _skipped(memory)})
-    else:
-        console().print(f"{read:,} records read")
-        print_skipped(memory.skipped)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[ls.CatchUpProgress], None] | None]:
-    """A bar on stderr; yields how to move it. Quiet: none."""
-    if quiet:
-        yield None
-        return
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("records"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
-    with bars:
-        task = bars.add_task("folding", total=None)
-        yield lambda seen: bars.update(task, completed=seen.read, total=seen.total)
+    await rebuild_view(laser, memory, as_json)
 
 
 def _owner(conversation: str | None, agent: str | None, user: str | None, application: str | None) -> _Owner:
@@ -193,7 +166,7 @@ def _print_items(stream: str, memory: ls.Memory, items: Iterable[ls.MemoryItem],
                 "stream": stream,
                 "namespace": memory.namespace,
                 "items": [_item_json(item) for item in items],
-                "skipped": _skipped(memory),
+                "skipped": skipped_json(memory.skipped),
             }
         )
         return
@@ -244,10 +217,3 @@ def _item_json(item: ls.MemoryItem) -> dict[str, Any]:
     except UnicodeDecodeError:
         value["body_base64"] = base64.b64encode(item.body).decode()
     return value
-
-
-def _skipped(memory: ls.Memory) -> list[dict[str, Any]]:
-    return [
-        {"topic": one.topic, "partition": one.partition, "offset": one.offset, "reason": one.reason}
-        for one in memory.skipped
-    ]

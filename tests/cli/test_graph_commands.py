@@ -13,6 +13,7 @@ import pytest
 
 import laser as ls
 from tests.cli.test_commands import Shell
+from tests.context.logs import put_raw
 from tests.graph.making import ACME, ALICE, BOB
 
 # memory: ends with each command, so there is nothing to see between two of them.
@@ -133,3 +134,18 @@ def test_nothing_in_a_graph_gets_out_of_its_quotes(shell: Shell) -> None:
     if program is not None:
         drawn = subprocess.run([program, "-Tplain"], input=text, capture_output=True, text=True, check=True, timeout=60)
         assert drawn.stdout.count("node ") == 1
+
+
+def test_rebuild(shell: Shell, engine_url: str, stream_name: str) -> None:
+    before = shell.run("graph", "export", "people").stdout
+    assert shell.json("graph", "rebuild") == {"stream": stream_name, "read": 4, "skipped": []}
+
+    async def spoil() -> None:
+        async with ls.Laser.connect(engine_url, stream=stream_name) as laser:
+            await put_raw(laser, "agent.graph", "x", (b"", b"noise"))
+
+    anyio.run(spoil)
+    result = shell.run("graph", "rebuild")
+    assert result.stdout == "5 records read\n"
+    assert "laser: skipped agent.graph" in result.stderr
+    assert shell.run("graph", "export", "people").stdout == before
