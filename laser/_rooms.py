@@ -3,6 +3,7 @@
 from laser.client.directory import Directory
 from laser.compaction.active import strategy_compactor
 from laser.compaction.compaction import Compaction
+from laser.compaction.coverage import Coverage
 from laser.compaction.inputs import ContextObservation, ContextSection, PreparedInput, PreparedRequest
 from laser.compaction.lcm.copying import copy_nodes
 from laser.compaction.lcm.folds import LcmFolds
@@ -83,6 +84,7 @@ __all__ = [
     "ContextEntry",
     "ContextObservation",
     "ContextSection",
+    "Coverage",
     "Directory",
     "Discovery",
     "DiscoveryReport",

@@ -57,6 +57,10 @@ async def compacts(laser: ls.Laser, session: ls.Session) -> None:
     assert_type(prepared.observation.sections, tuple[ls.ContextSection, ...])
     assert_type(await compaction.compact("rolling", progress=says), ls.ContextObservation)
     assert_type(await compaction.observe(), ls.ContextObservation)
+    assert_type(await compaction.compact(keep_last=20, summary_tokens=500), ls.ContextObservation)
+    assert_type(await compaction.coverage(), ls.Coverage)
+    assert_type(await compaction.sources(), tuple[ls.PreparedInput, ...])
+    assert_type(await compaction.source(ls.SourceRef(session.id, 0)), ls.PreparedInput)
     assert_type(await compaction.strategy(), str | None)
     await compaction.switch(None)
     assert_type(await compaction.steps(), list[ls.CompactionStep])
@@ -72,6 +76,8 @@ async def compacts(laser: ls.Laser, session: ls.Session) -> None:
     stored: ls.FoldProvider = ls.ArchiveFolds()
     ls.StrategyRegistry([drawing], default="snapcompact", providers=[stored])
     await compaction.prepare(window=8_000, images=True, provider="anthropic")
+    compactor: ls.Compactor = ls.strategy_compactor(Shorter(), ls.Lcm(), keep_last=8, progress=says)
+    assert_type(await session.compact(compactor), ls.ActiveState)
     assert_type(await ls.copy_nodes(laser, session.id, session.id), int)
 
 
