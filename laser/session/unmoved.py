@@ -27,7 +27,8 @@ def check_after(after: object, conversation: str) -> ContextMessage | Checkpoint
         InvalidError: it is neither a message of the conversation on ``agent.sessions`` nor a checkpoint of that topic.
     """
     if isinstance(after, Checkpoint):
-        if after.topic_offsets(_TOPIC) is None:
+        # One that was taken before there was the topic covers nothing, and nothing was seen.
+        if after.topic_offsets(_TOPIC) is None and not after.is_empty():
             raise InvalidError(f"after: the checkpoint does not cover {_TOPIC!r}", argument="after")
         return after
     if not isinstance(after, ContextMessage):

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from laser.errors import InvalidError, LimitError
+from laser.errors import CodecError, InvalidError, LimitError
 from laser.limits import MAX_ENTRY_BYTES, MAX_ENTRY_KEY_BYTES, MAX_ENTRY_PREVIEW_BYTES
 from laser.model.content import ContentRef
 from laser.models.content import CONTENT_TYPE, TextPart, decode_content
@@ -193,10 +193,32 @@ def check_entry(entry: NewEntry, argument: str = "entry") -> NewEntry:
     if entry.ref is not None and not isinstance(entry.ref, ContentRef):
         raise InvalidError(f"{argument}: ref is {type(entry.ref).__name__}, not a ContentRef", argument=argument)
     _check_size(entry.payload, MAX_ENTRY_BYTES, argument, "payload", "; keep it as content and give its ref")
+    if entry.payload is not None and entry.api is None:
+        _check_form(entry.payload, entry.media_type, argument)
     for name in ("key", "call_id", "api", "media_type", "source", "origin", "provenance"):
         _check_text(getattr(entry, name), MAX_ENTRY_KEY_BYTES, argument, name)
     _check_text(entry.preview, MAX_ENTRY_PREVIEW_BYTES, argument, "preview")
     return entry
+
+
+def _check_form(payload: bytes, media_type: str | None, argument: str) -> None:
+    """Refuses what could never be lowered: the context would be stuck with it."""
+    if media_type == CONTENT_TYPE:
+        try:
+            decode_content(payload)
+        except CodecError as error:
+            raise InvalidError(
+                f"{argument}: payload is not what encode_content gives: {error}", argument=argument
+            ) from error
+    elif media_type is None or media_type.startswith("text/"):
+        try:
+            payload.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidError(
+                f"{argument}: payload is not UTF-8 at byte {error.start}; give what is no text as parts, "
+                "see laser.models.encode_content",
+                argument=argument,
+            ) from error
 
 
 def _check_text(value: str | None, limit: int, argument: str, name: str) -> None:

@@ -65,6 +65,10 @@ class Turn:
             InvalidError: the session's API kind is another one, or an entry cannot be lowered. UnsupportedError: the
                 API cannot take it, or an entry refers to content and there is no ``resolve``.
         """
+        if not isinstance(model, ModelSelection):
+            raise InvalidError(f"model: expected a ModelSelection, got {type(model).__name__}", argument="model")
+        if options is not None and not isinstance(options, RequestOptions):
+            raise InvalidError(f"options: expected RequestOptions, got {type(options).__name__}", argument="options")
         fixed = self.context.api
         if fixed is not None and fixed != model.check().api_kind:
             raise InvalidError(

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import laser as ls
+from laser.models import CONTENT_TYPE, ModelSelection
 from laser.session.active.events import ACTIVE_TOPIC, RunStarted, TurnFinished, TurnStarted, encode_active
 from laser.session.active.fold import ActiveFold, Saved
 
@@ -33,6 +34,16 @@ async def _count(session: ls.Session, value: Any) -> None:
         await turn.finish([], {"input_tokens": value})
 
 
+async def _model(session: ls.Session, value: Any) -> None:
+    async with session.run([TEXT]) as run, await run.turn() as turn:
+        await turn.request(value)
+
+
+async def _options(session: ls.Session, value: Any) -> None:
+    async with session.run([TEXT]) as run, await run.turn() as turn:
+        await turn.request(ModelSelection("p", "chat_completions", "m"), value)
+
+
 async def _begin(session: ls.Session, value: Any) -> None:
     session.run(value)
 
@@ -48,6 +59,8 @@ CALLS: dict[str, tuple[Call, list[Any], str]] = {
     "run": (_begin, ["", b"", 0, TEXT, [TEXT, "hi"]], "inputs"),
     "finish": (_finish, ["text", 7, TEXT, [None]], "outputs"),
     "fail": (_fail, [b"text", {1}, [1]], "outputs"),
+    "model": (_model, [None, "gpt-5"], "model"),
+    "options": (_options, [{}, 3], "options"),
     "usage": (_count, [-1, 1.5, True, 2**63], "usage"),
     "finish_run": (lambda session, value: session.active.finish_run(value), [None, 7, "", "x" * 256, "a\nb"], "run"),
     "fail_compaction": (lambda session, value: session.active.fail_compaction(value), [None, 7, ""], "request"),
@@ -62,6 +75,16 @@ CALLS: dict[str, tuple[Call, list[Any], str]] = {
         ["yes", None, 1],
         "entry",
     ),
+    "bytes": (
+        lambda session, value: session.active.steer(value),
+        [
+            ls.NewEntry("user", b"a\xff"),
+            ls.NewEntry("tool_result", b"\x89PNG", call_id="c"),
+            ls.NewEntry("user", b"a\xff", media_type="text/markdown"),
+            ls.NewEntry("user", b"{}", media_type=CONTENT_TYPE),
+        ],
+        "entry: payload is not",
+    ),
     "origin_of": (lambda session, value: session.origin_of(value), [None, "0:1"], "message"),
 }
 
@@ -74,7 +97,7 @@ async def test_bad_arguments_are_not_written(memory_laser: ls.Laser, name: str) 
         with pytest.raises(ls.InvalidError) as caught:
             await call(session, value)
         assert str(caught.value).startswith(argument), value
-    if name in ("run", "finish_run", "fail_compaction", "refresh", "interim", "origin_of"):
+    if name in ("run", "finish_run", "fail_compaction", "refresh", "interim", "bytes", "origin_of"):
         with pytest.raises(ls.NotFoundError):
             await memory_laser.topic(ACTIVE_TOPIC)
     assert (await session.active.read()).is_idle

@@ -120,6 +120,18 @@ async def test_runners_at_once_make_one_chain(laser: ls.Laser, engine_url: str) 
     assert lost >= 3, "all began with one look, and one of them had it"
 
 
+async def test_before_there_is_a_conversation() -> None:
+    async with ls.Laser.connect("memory:") as laser:
+        await laser.ensure_topic(ls.AgentTopic.Control)
+        session = await laser.sessions().start()
+        nothing = await session.checkpoint()
+        async with session.run(after=nothing):
+            await laser.ensure_topic(SESSIONS, partitions=2)
+            await session.scope().append(SESSIONS, "first")
+        with pytest.raises(ls.ConflictError, match="came after what was seen"):
+            await session.run(after=nothing).start()
+
+
 async def test_bad_arguments(memory_laser: ls.Laser) -> None:
     session, other = await memory_laser.sessions().start(), await memory_laser.sessions().start()
     await other.scope().append(SESSIONS, "hello")
