@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import anyio
@@ -11,16 +11,17 @@ import pytest
 
 from laser.engines.iggy import IggyConfig, find_primary, open_iggy_log, parse_iggy_url
 from laser.engines.iggy.log import IggyLog
-from laser.errors import DeadlineError
+from laser.errors import DeadlineError, TransportError
 from laser.model.records import NewRecord
 from laser.model.topics import TopicConfig
 from laser.testing.cluster import IggyCluster, run_iggy_cluster
 from laser.testing.server import find_server_binary
 
-pytestmark = [pytest.mark.anyio, pytest.mark.iggy, pytest.mark.cluster]
+pytestmark = [pytest.mark.anyio, pytest.mark.iggy, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _TASKS = 8
 _PARTITIONS = 4
+_CLUSTERS = 3
 _ids = count(1)
 
 
@@ -30,13 +31,28 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
-def cluster() -> Iterator[IggyCluster]:
-    """A cluster of the test's own: it kills nodes."""
+async def _on_a_cluster(work: Callable[[IggyCluster], Awaitable[None]]) -> None:
+    """Does work on a cluster of its own, whose nodes it kills.
+
+    Nodes on a busy machine can fail to agree on a primary at all (``docs/reliability.md``): then others are taken. What
+    the work asserts is never tried again.
+    """
     if find_server_binary() is None:
         pytest.skip("no iggy-server program to run three nodes of: put it on the PATH or into LASER_TEST_IGGY_SERVER")
-    with run_iggy_cluster() as running:
-        yield running
+    for number in range(1, _CLUSTERS + 1):
+        async with run_iggy_cluster() as cluster:
+            try:
+                await work(cluster)
+                return
+            except (TimeoutError, TransportError, ExceptionGroup) as error:
+                if number == _CLUSTERS or not _stood_still(error):
+                    raise
+
+
+def _stood_still(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        return all(_stood_still(one) for one in error.exceptions)
+    return isinstance(error, TimeoutError | TransportError)
 
 
 class _Writers:
@@ -61,7 +77,7 @@ class _Writers:
     async def acknowledged(self, more: int) -> None:
         """Waits until so many more appends were acknowledged."""
         wanted = len(self.done) + more
-        with anyio.fail_after(120):
+        with anyio.fail_after(60):
             while len(self.done) < wanted:
                 await anyio.sleep(0.005)
 
@@ -84,53 +100,62 @@ class _Writers:
             assert visible == list(range(len(visible)))
 
 
-async def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(cluster: IggyCluster, stream_name: str) -> None:
-    config, _ = parse_iggy_url(cluster.url)
-    # An election takes 5 s on an idle machine; how long healing takes is measured by ``make survive``, not here.
-    log = await open_iggy_log(config, timeout=90)
-    try:
-        await log.ensure_topic(stream_name, "events", TopicConfig(_PARTITIONS))
-        writers = _Writers(log, stream_name)
-        async with anyio.create_task_group() as group:
-            for task in range(_TASKS):
-                group.start_soon(writers.write, task)
-            await writers.acknowledged(400)
-            primary = await cluster.primary()
+async def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(stream_name: str) -> None:
+    async def work(cluster: IggyCluster) -> None:
+        config, _ = parse_iggy_url(cluster.url)
+        # An election takes 5 s on an idle machine; how long healing takes is measured by ``make survive``, not here.
+        log = await open_iggy_log(config, timeout=90)
+        try:
+            await log.ensure_topic(stream_name, "events", TopicConfig(_PARTITIONS))
+            writers = _Writers(log, stream_name)
+            async with anyio.create_task_group() as group:
+                for task in range(_TASKS):
+                    group.start_soon(writers.write, task)
+                await writers.acknowledged(400)
+                primary = await cluster.primary()
+                await primary.kill()
+                killed = time.monotonic()
+                await writers.acknowledged(400)
+                await primary.start()
+                await writers.acknowledged(400)
+                writers.stopped = True
+            # Answers that were on their way already come within a moment of the kill.
+            heal = next(moment for moment in writers.times if moment > killed + 0.5) - killed
+            print(f"appends went on after {heal:.1f} s; {len(writers.done)} acknowledged in all")
+            await writers.check()
+        finally:
+            await log.aclose()
+
+    await _on_a_cluster(work)
+
+
+async def test_any_node_leads_to_the_others(stream_name: str) -> None:
+    async def work(cluster: IggyCluster) -> None:
+        primary = await cluster.primary()
+        backup = next(node for node in cluster.nodes if node is not primary)
+        log = await open_iggy_log(
+            IggyConfig(addresses=(backup.address,), username=cluster.username, password=cluster.password), timeout=90
+        )
+        try:
+            await log.ensure_topic(stream_name, "events", TopicConfig(1))
+            await log.append(stream_name, "events", [NewRecord(1, b"before")], key="key")
             await primary.kill()
-            killed = time.monotonic()
-            await writers.acknowledged(400)
-            await primary.start()
-            await writers.acknowledged(400)
-            writers.stopped = True
-        # Answers that were on their way already come within a moment of the kill.
-        heal = next(moment for moment in writers.times if moment > killed + 0.5) - killed
-        print(f"appends went on after {heal:.1f} s; {len(writers.done)} acknowledged in all")
-        await writers.check()
-    finally:
-        await log.aclose()
+            await log.append(stream_name, "events", [NewRecord(2, b"after")], key="key")
+            page = await log.read(stream_name, "events", 0, start=0, limit=10)
+            assert [record.payload for record in page.records] == [b"before", b"after"]
+            assert await cluster.primary() is not primary
+        finally:
+            await log.aclose()
+
+    await _on_a_cluster(work)
 
 
-async def test_any_node_leads_to_the_others(cluster: IggyCluster, stream_name: str) -> None:
-    primary = await cluster.primary()
-    backup = next(node for node in cluster.nodes if node is not primary)
-    log = await open_iggy_log(
-        IggyConfig(addresses=(backup.address,), username=cluster.username, password=cluster.password), timeout=90
-    )
-    try:
-        await log.ensure_topic(stream_name, "events", TopicConfig(1))
-        await log.append(stream_name, "events", [NewRecord(1, b"before")], key="key")
-        await primary.kill()
-        await log.append(stream_name, "events", [NewRecord(2, b"after")], key="key")
-        page = await log.read(stream_name, "events", 0, start=0, limit=10)
-        assert [record.payload for record in page.records] == [b"before", b"after"]
-        assert await cluster.primary() is not primary
-    finally:
-        await log.aclose()
+async def test_without_a_majority_a_call_ends_in_time(stream_name: str) -> None:
+    async def work(cluster: IggyCluster) -> None:
+        config, _ = parse_iggy_url(cluster.url)
+        for node in cluster.nodes[1:]:
+            await node.kill()
+        with pytest.raises(DeadlineError):
+            await find_primary(config, timeout=3, among=[node.address for node in cluster.nodes[1:]])
 
-
-async def test_without_a_majority_a_call_ends_in_time(cluster: IggyCluster, stream_name: str) -> None:
-    config, _ = parse_iggy_url(cluster.url)
-    for node in cluster.nodes[1:]:
-        await node.kill()
-    with pytest.raises(DeadlineError):
-        await find_primary(config, timeout=3, among=[node.address for node in cluster.nodes[1:]])
+    await _on_a_cluster(work)

@@ -29,7 +29,7 @@ class _OnIggy(LogConformance):
     @asynccontextmanager
     async def open_log(self) -> AsyncIterator[Log]:
         config, _ = parse_iggy_url(self.url)
-        log = await open_iggy_log(config, timeout=30)
+        log = await open_iggy_log(config, timeout=90)
         try:
             yield log
         finally:
