@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from anyio import to_thread
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id, read_stdin, require_topics
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id, require_topics
 from laser.cli.output import console, print_json
 from laser.cli.running import run
+from laser.cli.streams import read_stdin
 
 __all__ = ["append"]
 
@@ -48,7 +48,7 @@ def append(
     async def work() -> None:
         chosen = ls.new_conversation_id() if conversation == "new" else conversation_id(conversation)
         identity = None if record_id is None else _parse_record_id(record_id)
-        payload = await to_thread.run_sync(read_stdin) if text in (None, "-") else text
+        payload = await read_stdin() if text in (None, "-") else text
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
             await require_topics(laser, [topic])
             receipt = await laser.context(chosen).append(topic, payload or b"", agent=agent, id=identity)

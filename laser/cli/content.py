@@ -16,8 +16,9 @@ from anyio import to_thread
 
 import laser as ls
 from laser.cli.connected import on_content
-from laser.cli.options import AsJson, stdin_chunks
+from laser.cli.options import AsJson
 from laser.cli.output import console, moment_text, plain, print_json
+from laser.cli.streams import stdin_chunks
 from laser.limits import CONTENT_GRACE_SECONDS
 
 __all__ = ["Tenant", "contents"]

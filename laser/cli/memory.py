@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, TypedDict, get_args
 
 import typer
-from anyio import to_thread
 from rich.text import Text
 
 import laser as ls
 from laser.cli.connected import on_views
-from laser.cli.options import AsJson, conversation_id, read_stdin, require_topics
+from laser.cli.options import AsJson, conversation_id, require_topics
 from laser.cli.output import console, moment_text, plain, print_json, print_skipped
 from laser.cli.rebuilding import rebuild_view, skipped_json
+from laser.cli.streams import read_stdin
 
 __all__ = ["memories"]
 
@@ -107,7 +107,7 @@ async def remember(
 ) -> None:
     """Remember something, and print the item's id."""
     owner = _owner(conversation, agent, user, application)
-    payload = await to_thread.run_sync(read_stdin) if text in (None, "-") else text
+    payload = await read_stdin() if text in (None, "-") else text
     # The client refuses a kind that it does not know.
     what: Any = kind
     item = await laser.memory(namespace).remember(payload or b"", kind=what, dedup=dedup, durable=durable, **owner)

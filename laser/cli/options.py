@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
 import typer
-from anyio import to_thread
 
 import laser as ls
 from laser.model.ids import parse_conversation_id
@@ -15,8 +12,6 @@ from laser.model.ids import parse_conversation_id
 __all__ = ["AsJson", "Conversation", "Stream", "Timeout", "Topics", "Url", "conversation_id", "require_topics"]
 
 DEFAULT_TIMEOUT: Final = 30.0
-
-_CHUNK_BYTES: Final = 1 << 20
 
 Url = Annotated[
     str | None,
@@ -87,14 +82,3 @@ async def require_topics(laser: ls.Laser, names: list[str]) -> None:
                 stream=laser.stream,
                 topic=name,
             )
-
-
-def read_stdin() -> bytes:
-    """All of stdin, as bytes."""
-    return sys.stdin.buffer.read()
-
-
-async def stdin_chunks() -> AsyncGenerator[bytes, None]:
-    """Stdin in pieces, for what may be larger than memory."""
-    while chunk := await to_thread.run_sync(sys.stdin.buffer.read, _CHUNK_BYTES):
-        yield chunk

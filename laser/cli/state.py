@@ -21,11 +21,11 @@ from laser.cli.options import (
     Topics,
     Url,
     conversation_id,
-    read_stdin,
     require_topics,
 )
 from laser.cli.output import console, indented_json, plain, print_json
 from laser.cli.running import run
+from laser.cli.streams import read_stdin
 
 __all__ = ["state"]
 
@@ -127,7 +127,7 @@ async def read_checkpoint(path: str | None, argument: str) -> ls.Checkpoint | No
     if path is None:
         return None
     try:
-        text = await to_thread.run_sync(read_stdin if path == "-" else Path(path).read_bytes)
+        text = await (read_stdin() if path == "-" else to_thread.run_sync(Path(path).read_bytes))
     except OSError as error:
         raise ls.InvalidError(f"{argument}: {path}: {error.strerror or error}", argument=argument) from error
     return ls.Checkpoint.from_json(text)

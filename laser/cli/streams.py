@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import AsyncGenerator
 from typing import Final
+
+import anyio
+from anyio import to_thread
 
 from laser.errors import StorageError
 
-__all__ = ["open_streams"]
+__all__ = ["open_streams", "read_stdin", "stdin_chunks"]
 
 _DESCRIPTORS: Final = (0, 1, 2)
+_CHUNK_BYTES: Final = 1 << 20
 
 
 def open_streams() -> None:
@@ -33,6 +38,40 @@ def open_streams() -> None:
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(output), encoding, errors="backslashreplace", line_buffering=output.isatty()
     )
+
+
+async def read_stdin() -> bytes:
+    """All of stdin. On a terminal it says what it waits for."""
+    return b"".join([chunk async for chunk in stdin_chunks()])
+
+
+async def stdin_chunks() -> AsyncGenerator[bytes, None]:
+    """Stdin, a piece at a time."""
+    stdin = sys.stdin
+    try:
+        descriptor = stdin.fileno()
+    except OSError:
+        # Something in memory that stands for it, as tests have.
+        while chunk := await to_thread.run_sync(stdin.buffer.read, _CHUNK_BYTES):
+            yield chunk
+        return
+    if stdin.isatty():
+        sys.stderr.write("Reading from the terminal: Ctrl-D ends the text, Ctrl-C gives up.\n")
+        sys.stderr.flush()
+    while True:
+        # A read that waits cannot be interrupted, and the process would not end before it.
+        try:
+            await anyio.wait_readable(descriptor)
+        except PermissionError:
+            # A file or the null device: no event loop waits for those, and no read of them waits either.
+            pass
+        try:
+            chunk = await to_thread.run_sync(os.read, descriptor, _CHUNK_BYTES)
+        except OSError as error:
+            raise StorageError(f"stdin cannot be read: {error.strerror or error}") from error
+        if not chunk:
+            return
+        yield chunk
 
 
 class _Output(io.FileIO):
