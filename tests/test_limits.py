@@ -76,6 +76,7 @@ TESTED = {
     "MAX_CONTENT_BYTES": "tests/content/test_limits.py::test_content",
     "MAX_TENANT_BYTES": "tests/content/test_limits.py::test_tenants",
     "MAX_HOLDER_BYTES": "tests/content/test_limits.py::test_holders",
+    "MAX_PLACE_BYTES": "tests/content/beside/test_doubt.py::test_the_longest_place",
     "MAX_CONTENT_REFS": "tests/content/test_limits.py::test_references_of_a_call",
     "MAX_MEDIA_TYPE_BYTES": "tests/content/test_limits.py::test_media_types",
     "MAX_ENTRY_TEXT_BYTES": "tests/content/test_limits.py::test_texts_of_an_entry",

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import laser as ls
-from laser.content.places import decode_place, encode_place, read_holder, record_holder
-from laser.limits import CONTENT_GRACE_SECONDS
+from laser.content.places import Place, decode_place, encode_place, read_holder, record_holder
+from laser.limits import CONTENT_GRACE_SECONDS, MAX_PLACE_BYTES
 from laser.ports.catalog import Hold
 from laser.testing.clock import SetClock
 from tests.content.beside.conftest import TENANT, TOPIC, Unsure, catalog_beside, holds_of
@@ -190,6 +190,15 @@ def test_names_of_holders_can_be_read(names: tuple[str, str, str]) -> None:
         assert (found.stream, found.topic, found.conversation, found.record_id) == (*names, record_id)
     for holder in (record_holder(*names), "record:a/b/c/1", "record:a/b/c/" + "g" * 32, "mine", "", "record:"):
         assert read_holder(holder) is None
+
+
+def test_the_longest_place() -> None:
+    """``CatalogConformance`` has every catalog keep places of ``MAX_PLACE_BYTES``."""
+    most = 2**64 - 1
+    place = Place(f"{2**32 - 1}.{most}", "7" + "Z" * 25, False, most, 2**32 - 1, most)
+    text = encode_place(place)
+    assert decode_place(text) == place
+    assert len(text.encode()) <= MAX_PLACE_BYTES
 
 
 @pytest.mark.parametrize(
