@@ -61,6 +61,9 @@ async def _drive(url: str, stream: str, steps: list[Operation], crashes: bool, f
             await getattr(model, step.kind)(step)
         for number in range(3):
             await model.fold(Operation("fold", number))
+            # Whatever the run did: a snapshot, a message after it, and a fold from the one over the other.
+            for step in (Operation("append", number, 3), Operation("snapshot", number)) * 2:
+                await getattr(model, step.kind)(step)
     finally:
         await model.close()
 
