@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
 import laser as ls
+from laser import models
 
 
 async def connects() -> None:
@@ -149,11 +150,17 @@ async def turns(laser: ls.Laser) -> None:
     state = await session.active.add(0, ls.NewEntry("instruction", b"be brief", key="tone"))
     assert_type(state, ls.ActiveState)
     assert_type(state.entries, tuple[ls.ContextEntry, ...])
+    assert_type(state.entries[0].entry.visible(), str)
     assert_type(await session.active.edit(1, [ls.Remove(1), ls.Add(ls.NewEntry("user", b"hi"))]), ls.ActiveState)
     async with session.run([ls.NewEntry("user", b"hi")], api="openai_responses") as run:
         assert_type(run, ls.Run)
         async with await run.turn() as turn:
             assert_type(turn, ls.Turn)
+            model = models.ModelSelection("openai", "openai_responses", "gpt-5")
+            request = await turn.request(model, open_calls="answer")
+            assert_type(request, models.LoweredRequest)
+            reply = models.parse_reply("openai_responses", b"{}")
+            assert_type(await turn.finish_reply(reply, content=laser.content("acme")), ls.ActiveState)
             assert_type(await turn.finish([], {"input_tokens": 1}), ls.ActiveState)
 
     async def account(seen: ls.ActiveState) -> ls.Account | None:
@@ -167,6 +174,8 @@ async def turns(laser: ls.Laser) -> None:
     page = await session.transcript(limit=10)
     assert_type(page.messages, tuple[ls.ContextMessage, ...])
     assert_type(page.older, str | None)
+    assert_type(session.run(seen=state.revision, after=page.messages[0]), ls.Run)
+    assert_type(session.run(after=await session.checkpoint()), ls.Run)
     fork = await session.fork(page.messages[0], label="x")
     assert_type(fork, ls.Session)
     assert_type(await fork.origin_of(page.messages[0]), ls.MessageOrigin | None)
