@@ -20,6 +20,7 @@ from laser.engines.postgres.views import open_postgres_views
 from laser.engines.postgres.views.schema import VIEW_MIGRATIONS
 from laser.engines.sqlite.views import open_sqlite_views
 from laser.errors import StaleCheckpointError
+from laser.model.ids import ulid_text
 from laser.model.memory import MemoryChange, MemoryOwner, Remembered
 from laser.testing.postgres_server import PostgresServer
 from tests.memory.making import (
@@ -220,6 +221,29 @@ async def test_tables_of_an_older_release(postgres_server: PostgresServer) -> No
                     assert await views.graph("s", "agent.graph").position() is None
                 finally:
                     await views.aclose()
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_a_table_that_fills_at_once(postgres_server: PostgresServer) -> None:
+    """The server knows at once how words are spread: it does not read every item for each of them."""
+    name = f"t{uuid4().hex}"
+    url = postgres_server.url.removesuffix("/laser") + f"/{name}"
+    owner = MemoryOwner(NAMESPACES[0], C1)
+    items = [Remembered(ulid_text(number), "fact", b"w%d" % number, owner, 1, 0, number) for number in range(600)]
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        try:
+            views = await open_postgres_views(url, timeout=10)
+            try:
+                view = views.memory("s", TOPIC)
+                assert await view.apply(items, firsts={}, expect=None, position="1")
+                assert [entry.item.id for entry in await view.keyword(owner, "w77", 1, 0)] == [ulid_text(77)]
+            finally:
+                await views.aclose()
+            with psycopg.connect(url) as look:
+                known = look.execute("SELECT reltuples FROM pg_class WHERE oid = 'laser.memory_items'::regclass")
+                assert known.fetchone() == (600,)
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

@@ -57,6 +57,8 @@ JOIN laser.memory_models m ON m.ns = i.ns WHERE i.row = ANY(%s::bigint[])
 AND NOT EXISTS (SELECT 1 FROM laser.memory_vectors v WHERE v.model = m.model AND v.row = i.row) ON CONFLICT DO NOTHING
 """
 _ID_CHARS: Final = 26
+_MANY: Final = 500
+_UNKNOWN: Final = "SELECT 1 FROM pg_class WHERE oid = 'laser.memory_items'::regclass AND reltuples <= 0"
 _BELOW: Final = "place = %s AND part = %s AND off < %s"
 _HIDING_BELOW: Final = f"SELECT 1 FROM laser.memory_tombs WHERE {_BELOW} AND hides LIMIT 1"  # noqa: S608
 _DROP_ITEMS: Final = f"DELETE FROM laser.memory_items WHERE {_BELOW} RETURNING row, ns, id, fact_key, conv"  # noqa: S608
@@ -104,6 +106,9 @@ def apply_changes(connection: Connection, place: Place, changes: Sequence[Memory
     if unwanted:
         touched.update((ns, item_id) for ns, item_id in connection.execute(_SUMMARIES, _keys(unwanted)))
     _settle(connection, touched, items, set())
+    if len(items) >= _MANY and connection.execute(_UNKNOWN).fetchone():
+        # Without statistics the server looks for words by reading every item, and it makes them only after a minute.
+        connection.execute("ANALYZE laser.memory_items")
 
 
 def trim_records(connection: Connection, place: Place, firsts: Mapping[int, int]) -> None:
