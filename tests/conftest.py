@@ -35,6 +35,7 @@ STORES = ("redis", "postgres", "s3")
 _FOUND = pytest.StashKey[FoundIggy]()
 _OPEN = pytest.StashKey[OpenIggy]()
 _STREAMS = itertools.count(1)
+_TRIES = 5
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -85,10 +86,18 @@ def stream_name(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 async def _delete_stream(url: str, name: str) -> None:
-    client = IggyClient.from_connection_string(url)
-    await client.connect()
-    if await client.get_stream(name) is not None:
-        await client.delete_stream(name)
+    for left in reversed(range(_TRIES)):
+        try:
+            client = IggyClient.from_connection_string(url)
+            await client.connect()
+            if await client.get_stream(name) is not None:
+                await client.delete_stream(name)
+            return
+        except RuntimeError:
+            # A server that is busy with what the test left may refuse or drop a connection.
+            if not left:
+                raise
+            await asyncio.sleep(1)
 
 
 @pytest.fixture(params=ENGINES)
