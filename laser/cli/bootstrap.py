@@ -8,8 +8,8 @@ from typing import Annotated, Final, cast
 import typer
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
-from laser.cli.running import run
+from laser.cli.connected import on_log
+from laser.cli.options import AsJson
 from laser.cli.topics import print_topics
 
 __all__ = ["KEEP_DAYS", "PARTITIONS", "bootstrap", "days"]
@@ -18,7 +18,9 @@ PARTITIONS: Final = 4
 KEEP_DAYS: Final = 30.0
 
 
-def bootstrap(
+@on_log
+async def bootstrap(
+    laser: ls.Laser,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions of each new topic.")] = PARTITIONS,
     keep_days: Annotated[
         float, typer.Option("--keep-days", help="Days that agent.sessions keeps its records.")
@@ -31,21 +33,13 @@ def bootstrap(
             show_default=False,
         ),
     ] = None,
-    url: Url = None,
-    stream: Stream = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Create the agent topics of a stream. What exists is left as it is."""
-
-    async def work() -> None:
-        # The client refuses a durability that it does not know.
-        chosen = cast("ls.Durability | None", durability)
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            await laser.bootstrap(partitions, ls.TopicRetention(expire_after=days(keep_days)), durability=chosen)
-            print_topics(laser.stream, await laser.topics(), as_json)
-
-    run(work)
+    # The client refuses a durability that it does not know.
+    chosen = cast("ls.Durability | None", durability)
+    await laser.bootstrap(partitions, ls.TopicRetention(expire_after=days(keep_days)), durability=chosen)
+    print_topics(laser.stream, await laser.topics(), as_json)
 
 
 def days(count: float) -> timedelta:

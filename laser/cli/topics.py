@@ -8,21 +8,17 @@ import msgspec
 from rich.table import Table
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url
+from laser.cli.connected import on_log
+from laser.cli.options import AsJson
 from laser.cli.output import console, plain, print_json, retention_text
-from laser.cli.running import run
 
 __all__ = ["print_topics", "topics"]
 
 
-def topics(url: Url = None, stream: Stream = None, timeout: Timeout = DEFAULT_TIMEOUT, as_json: AsJson = False) -> None:
+@on_log
+async def topics(laser: ls.Laser, as_json: AsJson = False) -> None:
     """List the topics of a stream with their partitions, records and retention."""
-
-    async def work() -> None:
-        async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            print_topics(laser.stream, await laser.topics(), as_json)
-
-    run(work)
+    print_topics(laser.stream, await laser.topics(), as_json)
 
 
 def print_topics(stream: str, found: tuple[ls.TopicInfo, ...], as_json: bool) -> None:
