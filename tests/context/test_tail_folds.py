@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -14,7 +15,7 @@ import laser as ls
 from laser.context.connection import Connection
 from laser.context.tail_fold import TailFold
 from laser.engines.memory import MemoryLog
-from laser.testing.faulty_log import FaultRates, FaultyLog
+from laser.model.window import Page
 from tests.context.logs import client_on, port
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,17 @@ class Strict(Texts):
     anew_after = (ls.StaleCheckpointError,)
 
 
+class FailingReads(MemoryLog):
+    """A log whose topics can be looked up, and that cannot be read for a while."""
+
+    fails = False
+
+    async def read(self, *args: Any, **more: Any) -> Page:
+        if self.fails:
+            raise ls.DisconnectedError("gone for a while")
+        return await super().read(*args, **more)
+
+
 async def test_only_what_is_new(laser: ls.Laser) -> None:
     scope = laser.context(ls.new_conversation_id())
     fold = Texts(laser, scope.conversation)
@@ -84,6 +96,7 @@ async def test_another_log_is_folded_anew(laser: ls.Laser) -> None:
     await scope.append_many(TOPIC, ["d", "e", "f"])
     await fold.catch_up()
     assert fold.texts == ["d", "e", "f"]
+    assert (await fold.catch_up(), fold.began) == (0, 2), "it knows the record that it ended with"
     await log.delete_topic(stream, TOPIC)
     await fold.catch_up()
     assert fold.texts == []
@@ -122,7 +135,7 @@ async def test_a_look_cancelled_at_every_await(memory_laser: ls.Laser) -> None:
 
 
 async def test_a_look_that_took_nothing_keeps_what_there_is() -> None:
-    log = FaultyLog(MemoryLog(), FaultRates(), 1)
+    log = FailingReads()
     async with await client_on(log, "main") as laser:
         await laser.ensure_topic(TOPIC, partitions=1)
         scope = laser.context(ls.new_conversation_id())
@@ -130,10 +143,10 @@ async def test_a_look_that_took_nothing_keeps_what_there_is() -> None:
         await scope.append(TOPIC, "a")
         await fold.catch_up()
         await scope.append(TOPIC, "b")
-        log.rates = FaultRates(read_fault=1.0)
+        log.fails = True
         with pytest.raises(ls.DisconnectedError):
             await fold.catch_up()
-        log.rates = FaultRates()
+        log.fails = False
         assert await fold.catch_up() == 1
         assert (fold.texts, fold.began) == (["a", "b"], 1)
 

@@ -453,3 +453,22 @@ async def test_a_missing_beginning_is_an_error(tmp_path: Path) -> None:
             await (await laser.sessions().open(idle.id)).active.read()
         late = await laser.sessions().start()
         assert (await (await laser.sessions().open(late.id)).active.read()).revision == 0
+
+
+async def test_an_event_that_anothers_snapshot_holds_already(memory_laser: ls.Laser) -> None:
+    """What became of it is asked of the log, not of a snapshot that was saved between the write and the look."""
+    session = await memory_laser.sessions().start()
+    other = await memory_laser.sessions().open(session.id)
+    await session.active.steer(ls.NewEntry("user", b"one"))
+    log, theirs = session._active, other._active._tail
+    write = log._write
+
+    async def write_and_lose_the_fold(records: list[Any]) -> None:
+        await write(records)
+        await theirs.catch_up()
+        await theirs._save()
+        log._tail._whole = False
+
+    log._write = write_and_lose_the_fold  # type: ignore[method-assign]
+    state = await session.active.steer(ls.NewEntry("user", b"two"))
+    assert [one.payload for one in state.steering] == [b"one", b"two"]

@@ -10,6 +10,7 @@ import pytest
 
 import laser as ls
 from laser import models
+from laser.session.active.answering import late_results, unanswered
 
 pytestmark = pytest.mark.anyio
 
@@ -151,3 +152,13 @@ async def test_native_results_behind_an_interim_one(memory_laser: ls.Laser) -> N
             with pytest.raises(ls.InvalidError, match="has no native form; give it as text"):
                 await turn.request(model)
             await turn.finish()
+
+
+def test_an_id_that_is_called_again() -> None:
+    call = ls.NewEntry("tool_call", b"{}", call_id="c", api="openai_responses")
+    made = [call, result("c", "soon", interim=True), call, result("c", "other"), call]
+    entries = [ls.ContextEntry(number, 1, entry) for number, entry in enumerate(made, 1)]
+    assert late_results(entries) == frozenset(), "it is the first one of the later call"
+    assert unanswered(entries) == {}
+    entries.append(ls.ContextEntry(6, 1, ls.NewEntry("user", b"x")))
+    assert unanswered(entries) == {5: ["c"]}

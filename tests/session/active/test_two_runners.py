@@ -154,4 +154,9 @@ async def test_bad_arguments(memory_laser: ls.Laser) -> None:
     with pytest.raises(ls.StaleCheckpointError):
         await other.run(after=where).start()
     async with other.run(after=await other.checkpoint()):
-        pass
+        # At the same place, and yet another message.
+        await other.scope().append(SESSIONS, "hello")
+    (again,) = await other.scope().fetch()
+    assert (again.partition, again.offset) == (foreign.partition, foreign.offset)
+    with pytest.raises(ls.ConflictError, match="came after what was seen"):
+        await other.run(after=foreign).start()
