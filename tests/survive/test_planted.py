@@ -79,8 +79,8 @@ PLANTS = {
     "an operating system's error as it is": Plant(
         "descriptors",
         "engines/sqlite/opening.py",
-        "except (sqlite3.Error, OSError) as error:",
-        "except sqlite3.Error as error:",
+        "except (*DRIVER_ERRORS, OSError) as error:",
+        "except DRIVER_ERRORS as error:",
         "NOT KEPT: other errors",
     ),
     "the clock's time as it is": Plant(
