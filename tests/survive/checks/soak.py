@@ -177,6 +177,11 @@ class _Side:
                 self.counts.update(counts)
         self._operations += as_operations(lines)
 
+    async def begun(self) -> None:
+        """Waits until the agents are at work: a fault while topics are made is another check's."""
+        while not (self._output.exists() and b'["held"' in self._output.read_bytes()):
+            await anyio.sleep(0.1)
+
     async def judge(self, laser: ls.Laser, others: Sequence[Operation], seed: int) -> None:
         """What is on the log, now that all is quiet: everything raw, and some conversations as users see them."""
         operations = [*self._operations, *others]
@@ -213,8 +218,8 @@ def _write_and_kill(side: _Side, url: str, pace: Pace, seed: int) -> list[Operat
 async def _on_iggy(side: _Side, seconds: int, pace: Pace, seed: int) -> None:
     async with run_iggy_server() as server:
         async with TcpProxy("127.0.0.1", server.port) as proxy, anyio.create_task_group() as faults:
-            faults.start_soon(_for_a_while, seconds, _break_network, side, proxy, pace, seed)
-            faults.start_soon(_for_a_while, seconds, _kill_server, side, server, pace, seed)
+            faults.start_soon(_for_a_while, side, seconds, _break_network, proxy, pace, seed)
+            faults.start_soon(_for_a_while, side, seconds, _kill_server, server, pace, seed)
             url = f"iggy://{server.username}:{server.password}@{proxy.address}"
             await side.agents(_arguments(url, seconds, pace, seed, cache=_CACHE_BYTES))
             faults.cancel_scope.cancel()
@@ -224,14 +229,14 @@ async def _on_iggy(side: _Side, seconds: int, pace: Pace, seed: int) -> None:
             await side.judge(laser, [], seed)
 
 
-async def _for_a_while(seconds: float, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+async def _for_a_while(side: _Side, seconds: float, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    await side.begun()
     with anyio.move_on_after(seconds):
-        await work(*arguments)
+        await work(side, *arguments)
 
 
 async def _break_network(side: _Side, proxy: TcpProxy, pace: Pace, seed: int) -> None:
     rng = random.Random(f"{seed} network")
-    await anyio.sleep(min(pace.kill, 5.0))
     while True:
         await anyio.sleep(rng.random() * pace.fault)
         await strike(proxy, rng, pace.timeout + 0.5)
