@@ -34,7 +34,7 @@ SELECT h.tenant, h.holder, h.content, c.digest, h.place,
     (greatest(extract(epoch FROM clock_timestamp() - c.admitted_at), 0) * 1000000)::bigint
 FROM laser.content_holds h JOIN laser.contents c ON c.id = h.content
 WHERE h.place IS NOT NULL AND (h.tenant, h.holder, h.content) > (%b, %b, %s::bigint)
-    AND (%s::boolean OR h.tenant = %b)
+    AND h.tenant BETWEEN %b AND %b
 ORDER BY h.tenant, h.holder, h.content LIMIT %s::bigint
 """
 _WAS: Final = "(h.tenant, h.holder, h.content, h.place) = (was.tenant, was.holder, was.content, was.place)"
@@ -79,7 +79,8 @@ def held(db: Cursor, tenant: bytes, holder: str, after: str | None, limit: int) 
 def placed(db: Cursor, tenant: bytes | None, after: Hold | None, limit: int) -> list[Hold]:
     """See ``Catalog.placed``."""
     start = (b"", b"", 0) if after is None else (after.tenant.encode(), after.holder.encode(), after.content)
-    rows = db.execute(_PLACED, (*start, tenant is None, tenant or b"", limit)).fetchall()
+    bounds = (b"", AFTER_ALL) if tenant is None else (tenant, tenant)
+    rows = db.execute(_PLACED, (*start, *bounds, limit)).fetchall()
     return [
         Hold(bytes(owner).decode(), bytes(holder).decode(), content, bytes(digest).hex(), place, age)
         for owner, holder, content, digest, place, age in rows

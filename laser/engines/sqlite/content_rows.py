@@ -37,13 +37,18 @@ _HOLD: Final = """
 INSERT INTO content_holds (tenant, holder, content, pos, place) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (tenant, holder, content) DO UPDATE SET place = excluded.place WHERE excluded.place IS NOT NULL
 """
-_PLACED: Final = """
+# By the index of holds with a place: in the file of a log most holds have none.
+_PLACED_FROM: Final = """
 SELECT h.tenant, h.holder, h.content, c.digest, h.place, c.admitted_at
-FROM content_holds h JOIN contents c ON c.id = h.content
-WHERE h.place IS NOT NULL AND (h.tenant, h.holder, h.content) > (?, ?, ?)
-ORDER BY h.tenant, h.holder, h.content LIMIT ?
+FROM content_holds h INDEXED BY content_holds_place JOIN contents c ON c.id = h.content
+WHERE h.place IS NOT NULL AND
 """
-_PLACED_OF: Final = _PLACED.replace("ORDER BY", "AND h.tenant = ? ORDER BY")
+_PLACED: Final = (
+    f"{_PLACED_FROM} (h.tenant, h.holder, h.content) > (?, ?, ?) ORDER BY h.tenant, h.holder, h.content LIMIT ?"
+)
+_PLACED_OF: Final = (
+    f"{_PLACED_FROM} h.tenant = ? AND (h.holder, h.content) > (?, ?) ORDER BY h.holder, h.content LIMIT ?"
+)
 _END: Final = "DELETE FROM content_holds WHERE tenant = ? AND holder = ? AND content = ? AND place = ?"
 _MOVE: Final = "UPDATE content_holds SET place = ? WHERE tenant = ? AND holder = ? AND content = ? AND place = ?"
 _HELD: Final = "SELECT 1 FROM content_holds WHERE content = ? LIMIT 1"
@@ -157,11 +162,11 @@ def placed(
     connection: sqlite3.Connection, now: int, tenant: bytes | None, after: Hold | None, limit: int
 ) -> list[Hold]:
     """See ``Catalog.placed``."""
-    start = (b"", b"", 0) if after is None else (after.tenant.encode(), after.holder.encode(), after.content)
+    owner, start = (b"", (b"", 0)) if after is None else (after.tenant.encode(), (after.holder.encode(), after.content))
     if tenant is None:
-        found = connection.execute(_PLACED, (*start, limit))
+        found = connection.execute(_PLACED, (owner, *start, limit))
     else:
-        found = connection.execute(_PLACED_OF, (*start, tenant, limit))
+        found = connection.execute(_PLACED_OF, (tenant, *start, limit))
     return [
         Hold(owner.decode(), holder.decode(), content, digest.hex(), place, max(0, now - admitted_at))
         for owner, holder, content, digest, place, admitted_at in found.fetchall()

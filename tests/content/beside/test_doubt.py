@@ -13,6 +13,7 @@ from laser.content.places import Place, decode_place, encode_place, read_holder,
 from laser.limits import CONTENT_GRACE_SECONDS, MAX_PLACE_BYTES
 from laser.ports.catalog import Hold
 from laser.testing.clock import SetClock
+from laser.testing.finding import OpenIggy
 from tests.content.beside.conftest import TENANT, TOPIC, Unsure, catalog_beside, holds_of
 
 pytestmark = pytest.mark.anyio
@@ -166,6 +167,28 @@ async def test_another_log_of_the_same_names(tmp_path: Path, clock: SetClock) ->
         await two.ensure_topic("new")
         report = await two.collect_content()
         assert (report.released, report.unconfirmed, report.removed) == (1, 1, 2)
+
+
+@pytest.mark.iggy
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_was_killed_has_everything(iggy: OpenIggy, stream_name: str, clock: SetClock) -> None:
+    """What it says of its topics right after the start is no proof of anything that is not so."""
+    if iggy.server is None:
+        pytest.skip("the server is not this run's own to kill")
+    async with ls.Laser.connect(iggy.url, stream=stream_name) as laser:
+        await catalog_beside(laser, None, clock)
+        await laser.ensure_topic(TOPIC, 2)
+        content = laser.content(TENANT, over=4)
+        scopes = [laser.context(ls.new_conversation_id()) for _ in range(4)]
+        for number in range(5):
+            for ctx in scopes:
+                await ctx.append(TOPIC, f"{number} of {ctx.conversation}", content=content)
+        await iggy.server.kill()
+        await iggy.server.start()
+        report = await content.collect(grace=0)
+        assert (report.released, report.unconfirmed, report.removed, report.failure) == (0, 0, 0, None)
+        for ctx in scopes:
+            assert len(await ctx.fetch(topics=[TOPIC], resolve=content)) == 5
 
 
 async def test_holds_that_somebody_made_by_hand_stay(
