@@ -40,7 +40,7 @@ def doctor(
                     if chosen is not None:
                         found.extend(lp.check_traces(await lp.read_traces(laser.context(chosen), 200)))
         except (ls.TransportError, ls.StorageError, ls.ConfigError, TimeoutError) as error:
-            advice = "check the URL, and that the server runs and lets you in"
+            advice = "check the URL: that the server runs and lets you in, or that the directory is yours"
             found.append(lp.Finding("error", "log", f"cannot be used: {str(error) or 'no answer'}", advice))
         found.extend(lp.check_extras())
         if as_json:
@@ -50,8 +50,8 @@ def doctor(
         for one in found:
             out.print(Text(plain(f"{one.level:8}{one.subject}: {one.text}")))
             out.print(Text(plain(f"        {one.advice}"), style="dim"))
-        if not found:
-            out.print("nothing found")
+        if not any(one.level in ("error", "warning") for one in found):
+            out.print("ok      everything that was looked at works")
 
     run(work)
     if any(one.level == "error" for one in found):

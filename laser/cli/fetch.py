@@ -19,7 +19,7 @@ from laser.cli.options import (
     conversation_id,
     require_topics,
 )
-from laser.cli.output import console, message_json, print_json, print_message, print_skipped
+from laser.cli.output import console, message_json, print_json, print_message, print_nothing, print_skipped
 from laser.cli.running import run
 
 __all__ = ["fetch"]
@@ -67,7 +67,7 @@ def fetch(
             for message in messages:
                 print_message(out, message)
             if not messages:
-                out.print(f"no messages of conversation {chosen} in {', '.join(names)}")
+                print_nothing(f"no messages of conversation {chosen} in {', '.join(names)}")
             print_skipped(messages.skipped)
 
     run(work)

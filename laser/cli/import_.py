@@ -137,7 +137,8 @@ def import_transcript(
                 print_json(msgspec.structs.asdict(report) | {"killed": killed and msgspec.structs.asdict(killed)})
             else:
                 _print_report(report)
-                _print_next(report, transcripts, url)
+                if processes:
+                    _print_next(report, transcripts, url)
 
     run(work)
 

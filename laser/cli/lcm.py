@@ -20,7 +20,7 @@ from laser.cli.options import (
     conversation_id,
     require_topics,
 )
-from laser.cli.output import console, plain, print_json
+from laser.cli.output import console, plain, print_json, print_nothing
 from laser.cli.running import run
 
 __all__ = ["lcm"]
@@ -57,6 +57,8 @@ def list_(
         for fold in page.folds:
             _print_head(fold)
             out.print(Text(plain(f"    {fold.text.splitlines()[0][:100]}")))
+        if not page.folds:
+            print_nothing("no summaries; laser compact CONVERSATION lcm makes them")
         _print_next(None if page.next is None else f"--after {page.next}")
 
     _with_tools(session, url, stream, timeout, work)
@@ -107,6 +109,8 @@ def grep(
         for hit in page.hits:
             place = f"row {hit.seq} ({hit.role or 'message'})" if hit.seq is not None else f"summary {hit.node}"
             out.print(Text(plain(f"{place}: {' '.join(hit.excerpt.split())}")))
+        if not page.hits:
+            print_nothing("not found")
         _print_next(None if page.next is None else f"--after {page.next}")
 
     _with_tools(session, url, stream, timeout, work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, TypedDict, get_args
 
 import typer
@@ -12,7 +12,7 @@ from rich.text import Text
 import laser as ls
 from laser.cli.connected import on_views
 from laser.cli.options import AsJson, conversation_id, require_topics
-from laser.cli.output import console, moment_text, plain, print_json, print_skipped
+from laser.cli.output import console, moment_text, plain, print_json, print_nothing, print_skipped
 from laser.cli.rebuilding import rebuild_view, skipped_json
 from laser.cli.streams import read_stdin
 
@@ -159,7 +159,7 @@ def _owner(conversation: str | None, agent: str | None, user: str | None, applic
     return {"conversation": chosen, "agent": agent, "user": user, "application": application}
 
 
-def _print_items(stream: str, memory: ls.Memory, items: Iterable[ls.MemoryItem], as_json: bool) -> None:
+def _print_items(stream: str, memory: ls.Memory, items: Sequence[ls.MemoryItem], as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -175,6 +175,8 @@ def _print_items(stream: str, memory: ls.Memory, items: Iterable[ls.MemoryItem],
         out.print(_head(item))
         out.print(Text(plain(item.text).rstrip()))
         out.print()
+    if not items:
+        print_nothing(f"nothing of it in namespace {memory.namespace} of stream {stream}")
     print_skipped(memory.skipped)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "plain",
     "print_json",
     "print_message",
+    "print_nothing",
     "print_skipped",
     "print_utf8",
     "retention_text",
@@ -99,6 +100,11 @@ def print_message(out: Console, message: ls.ContextMessage) -> None:
     out.print(head)
     out.print(Text(plain(_body(message)).rstrip()))
     out.print()
+
+
+def print_nothing(what: str) -> None:
+    """Says on stderr that there is nothing to print: people see it, programs read an empty stdout."""
+    sys.stderr.write(plain(what) + "\n")
 
 
 def print_skipped(skipped: Iterable[ls.SkippedRecord]) -> None:

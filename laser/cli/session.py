@@ -57,7 +57,8 @@ def list_(
                 return
             table = Table(title=f"sessions of stream {laser.stream}", title_justify="left")
             for column in ("session", "state", "started", "finished", "agent", "label"):
-                table.add_column(column)
+                # An id that is cut short is of no use to the next command.
+                table.add_column(column, no_wrap=column == "session")
             for status in found:
                 table.add_row(
                     status.id,

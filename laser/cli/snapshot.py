@@ -64,7 +64,7 @@ def list_(
                 return
             table = Table(title=f"{plain(topic)} of stream {laser.stream}", title_justify="left")
             for column in ("place", "written", "conversation", "fold"):
-                table.add_column(column)
+                table.add_column(column, no_wrap=column == "conversation")
             for column in ("version", "bytes"):
                 table.add_column(column, justify="right")
             table.add_column("folded to")

@@ -15,7 +15,7 @@ import laser as ls
 from laser.cli.connected import on_content
 from laser.cli.content import Tenant
 from laser.cli.options import AsJson
-from laser.cli.output import console, moment_text, plain, print_json
+from laser.cli.output import console, moment_text, plain, print_json, print_nothing
 from laser.cli.streams import stdin_chunks
 
 __all__ = ["workspaces"]
@@ -52,12 +52,16 @@ async def ls_command(
         else:
             for entry in names:
                 console().print(plain(entry))
+            if not names:
+                print_nothing(f"tenant {tenant} has no workspaces in stream {laser.stream}")
         return
     tree = await _tree(await found.open(name), revision)
     files = await tree.list(path, recursive=recursive)
     if as_json:
         print_json([msgspec.to_builtins(info) for info in files])
         return
+    if not files:
+        print_nothing("no files")
     for info in files:
         shown = f"{info.path}/" if info.directory else f"{info.path}{'*' if info.executable else ''}"
         console().print(f"{info.size:>12,}  {plain(shown)}")
@@ -100,7 +104,9 @@ async def put(
     as_json: AsJson = False,
 ) -> None:
     """Put a file or a directory into a workspace, and make the workspace where it is absent."""
-    workspace = await _open_or_create(laser.workspaces(tenant), name)
+    workspaces_of = laser.workspaces(tenant)
+    # Who has seen a revision has seen the workspace: a name with a typo in it must not become another one.
+    workspace = await (_open_or_create(workspaces_of, name) if seen is None else workspaces_of.open(name))
     report: ls.ImportReport | None = None
     if source == "-":
         if path is None:
@@ -157,6 +163,8 @@ async def diff(
     if as_json:
         print_json([msgspec.to_builtins(change) for change in changes])
         return
+    if not changes:
+        print_nothing("no file differs")
     for change in changes:
         sign = "+" if change.before is None else "-" if change.after is None else "~"
         console().print(f"{sign} {plain(change.path)}")

@@ -124,7 +124,7 @@ def test_fetch_for_people(shell: Shell) -> None:
 
 def test_fetch_of_an_unknown_conversation(shell: Shell) -> None:
     assert shell.json("fetch", "@nobody")["messages"] == []
-    assert "no messages of conversation" in shell.run("fetch", "@nobody").stdout
+    assert "no messages of conversation" in shell.run("fetch", "@nobody").stderr
 
 
 def test_topics(shell: Shell) -> None:
