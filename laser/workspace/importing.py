@@ -19,7 +19,7 @@ from laser.context.gathering import gather
 from laser.errors import InvalidError
 from laser.workspace.directories import FOLDER, open_below, place_of
 from laser.workspace.media_types import type_of
-from laser.workspace.paths import check_name, check_place, join_path
+from laser.workspace.paths import check_name, check_place, clash_of, join_path
 from laser.workspace.trees import FileNode, Node, TreeNode, Trees
 
 __all__ = ["ImportReport", "StatCache", "import_tree"]
@@ -118,6 +118,14 @@ class _Import:
                 self._scan_entry(found, entry, at, path)
             except OSError as error:
                 self._leave_out(path, _reason(path, error))
+        clash = clash_of([*found.files, *found.directories])
+        if clash is not None:
+            one, other = (join_path(prefix, name) for name in clash)
+            raise InvalidError(
+                f"directory: {one!r} and {other!r} differ in case or accents only, which not every file system tells "
+                "apart; rename one of them",
+                argument="directory",
+            )
         return found
 
     def _scan_entry(self, found: _Found, entry: os.DirEntry[str], at: int, path: str) -> None:

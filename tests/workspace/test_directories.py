@@ -225,6 +225,20 @@ async def test_a_file_that_cannot_be_read_fails_the_import(
     assert await site.head() == head
 
 
+@pytest.mark.parametrize(("one", "other"), [("README", "readme"), ("caf\u00e9", "cafe\u0301"), ("D/x", "d/y")])
+async def test_names_that_are_one_elsewhere_fail_the_import(
+    site: ls.Workspace, tmp_path: Path, one: str, other: str
+) -> None:
+    source = tmp_path / "source"
+    fill(source, {f"in/{one}": "1", f"in/{other}": "2"})
+    if len(list((source / "in").iterdir())) < 2:
+        pytest.skip("this file system takes them for one")
+    head = await site.head()
+    with pytest.raises(ls.InvalidError, match=r"^directory: 'in/.*' and 'in/.*' differ in case or accents only"):
+        await site.import_(source)
+    assert await site.head() == head
+
+
 @pytest.mark.parametrize("place", [None, 7, b"/tmp", "", "a\0b", ["/tmp"]])
 async def test_what_is_no_path_of_a_directory(site: ls.Workspace, place: Any) -> None:
     for call in (site.import_, site.export):
