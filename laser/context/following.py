@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
@@ -33,6 +34,8 @@ from laser.wire.batches import place_of, select_records
 
 __all__ = ["CaughtUp", "Follow"]
 
+_logger = logging.getLogger("laser.context")
+
 _PAGE: Final = 500
 _MIN_WAIT: Final = 0.005
 _MAX_WAIT: Final = 0.25
@@ -51,8 +54,8 @@ class Follow:
     """An async iterator over a conversation's messages as they arrive, with one ``CaughtUp`` among them.
 
     It reads a page ahead of its consumer and no further, so a slow consumer costs no memory. When the log cannot be
-    reached it tries again until it can, and goes on at the very next record. Within a partition messages come in
-    their order; those of one round of reads are merged by time across partitions.
+    reached it logs a warning, tries again until it can, and goes on at the very next record. Within a partition
+    messages come in their order; those of one round of reads are merged by time across partitions.
 
     Leave the loop whenever you like: nothing runs in the background. A step that is cancelled loses nothing.
     ``checkpoint()`` says where to go on later.
@@ -126,11 +129,16 @@ class Follow:
                 return CaughtUp()
             try:
                 moved = await self._round()
+                if failures:
+                    _logger.warning("the follow of %s goes on", self._match.conversation_id)
                 failures = 0
             except TransportError as error:
                 if not error.retryable:
                     raise
                 failures += 1
+                if failures == 1:
+                    # Whoever waits must be able to see why nothing comes.
+                    _logger.warning("the follow of %s waits for the log: %s", self._match.conversation_id, error)
                 await anyio.sleep(min(_MAX_RETRY_WAIT, 0.05 * 2 ** min(failures, 10)))
                 continue
             if not moved and (self._caught_up or not self._reached_goal()):

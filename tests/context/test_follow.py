@@ -164,9 +164,9 @@ async def test_a_step_that_is_cancelled_loses_nothing(laser: ls.Laser, scope: ls
     ids=lambda error: type(error).__name__,
 )
 async def test_f18_a_read_that_fails_is_done_again(
-    laser: ls.Laser, scope: ls.ContextScope, error: ls.LaserError
+    laser: ls.Laser, scope: ls.ContextScope, error: ls.LaserError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F18: a connection that was lost between two partitions neither skips nor repeats."""
+    """F18: a connection that was lost between two partitions neither skips nor repeats, and who waits is told."""
     start, expected = await _two_partitions(laser, scope)
     failing = Failing(laser.open_log(), error)
     inner, laser._log = laser._log, failing  # type: ignore[assignment]
@@ -174,6 +174,8 @@ async def test_f18_a_read_that_fails_is_done_again(
     laser._log = inner
     assert await take(follow, 7) == [*expected, CAUGHT_UP]
     assert failing.reads > 2
+    told = [one.getMessage() for one in caplog.records if one.name == "laser.context"]
+    assert [text.split(scope.conversation)[1] for text in told] == [f" waits for the log: {error}", " goes on"]
 
 
 @pytest.mark.parametrize(
