@@ -185,6 +185,14 @@ def test_readme_text() -> None:
         report.put_figures("a README without marks", [])
 
 
+@pytest.mark.parametrize("hidden", ["numpy", "matplotlib", "laser_sdk"])
+def test_help_needs_no_extra(hidden: str, tmp_path: Path) -> None:
+    script = f"import sys; sys.modules[{hidden!r}] = None; from benchmarks.__main__ import main; main()"
+    done = run_python("-c", script, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Measures laser beside others." in done.stdout
+
+
 def test_command_line(tmp_path: Path) -> None:
     done = run_python("-m", "benchmarks", "nonsense", cwd=tmp_path)
     assert done.returncode == 2
