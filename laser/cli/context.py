@@ -48,16 +48,25 @@ def show(
     async def work() -> None:
         chosen = conversation_id(session, "SESSION")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            seen: ls.ContextObservation | None
-            state = (await (await laser.sessions().open(chosen)).read()).context
+            state: ls.ActiveState | None = None
+            seen: ls.ContextObservation | None = None
+            missing: ls.NotFoundError | None = None
+            try:
+                state = (await (await laser.sessions().open(chosen)).read()).context
+            except ls.NotFoundError as error:
+                missing = error  # a conversation that is no session can have messages all the same
             try:
                 seen = await ls.Compaction(laser, chosen, inherit=False).observe(window=window)
             except ls.NotFoundError:
-                seen = None  # a strategy of the program's own
+                pass  # a strategy of the program's own
+            if missing is not None and (seen is None or not seen.rows):
+                raise missing
             if as_json:
-                print_json({"session": chosen, **context_json(state), "request": msgspec.to_builtins(seen)})
+                context = {} if state is None else context_json(state)
+                print_json({"session": chosen, **context, "request": msgspec.to_builtins(seen)})
                 return
-            _print(console(), chosen, state, whole)
+            if state is not None:
+                _print(console(), chosen, state, whole)
             if seen is not None and seen.rows:
                 print_observation(console(), seen)
 

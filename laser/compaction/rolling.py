@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,8 @@ from laser.errors import CompactionError
 from laser.memory.redaction import redact
 
 __all__ = ["Rolling"]
+
+_LEAST_SUMMARY: Final = 48
 
 
 class Rolling:
@@ -115,7 +118,6 @@ class Rolling:
     async def _summarize(
         self, view: CompactionView, work: CompactionWork, cut: RollingCut, found: Prior, rows: Sequence[Row]
     ) -> str:
-        limit = piece_limit(view.chunk_tokens, view.summary_tokens)
         seqs = {row.seq for row in rows}
         folds = [fold for fold in found.folds if seqs.issuperset(fold.seqs)]
         in_folds = {seq for fold in folds for seq in fold.seqs}
@@ -123,6 +125,11 @@ class Rolling:
         source += ((row.seq, row) for row in rows if row.seq not in in_folds)
         source.sort(key=itemgetter(0))
         total, done = sum(_cost(one) for _, one in source), 0
+        previous = None if cut.state is None or not cut.state.summary else cut.state.summary
+        # Of a short stretch a short summary: one that is as long as its source makes nothing smaller.
+        carried = 0 if previous is None else text_cost(previous.encode())
+        max_tokens = min(view.summary_tokens, max(_LEAST_SUMMARY, carried + total // 3))
+        limit = piece_limit(view.chunk_tokens, max_tokens)
 
         def report(tokens: int) -> None:
             nonlocal done
@@ -130,13 +137,12 @@ class Rolling:
             work.report(done, total)
 
         work.report(0, total)
-        previous = None if cut.state is None or not cut.state.summary else cut.state.summary
         return await summarize_all(
             partial(work.ask, redacted=True),
             "rolling",
             (piece for _, one in source for piece in _pieces(one, limit)),
             previous=previous,
-            max_tokens=view.summary_tokens,
+            max_tokens=max_tokens,
             chunk_tokens=view.chunk_tokens,
             done=report,
         )

@@ -15,6 +15,7 @@ import msgspec
 from laser.compaction.compaction import Compaction
 from laser.compaction.covering import read_coverage
 from laser.compaction.registry import StrategyRegistry
+from laser.compaction.summarizing import OversizedSummaryError
 from laser.compaction.transcript import place_of
 from laser.context.assembly import assemble
 from laser.context.connection import Connection
@@ -172,9 +173,11 @@ class SessionCompactor:
             provider cannot.
 
         Raises:
-            SummaryError: the summary is blank, partial or late, or its making failed; nothing was changed.
-            CompactionError: the request would not become smaller; nothing was changed. It is not tried again before
-                ``compact_after - keep_last`` messages came. Others as the log.
+            SummaryError: the summary is blank, partial, late or far too long, or its making failed.
+            CompactionError: the request would not become smaller. Others as the log. In each case nothing was changed.
+
+            After a summary that is too long, or makes nothing smaller, it is not tried again before
+            ``compact_after - keep_last`` messages came.
         """
         scope = self._scope(conversation)
         newest = await self._read(scope, self._settings.compact_after + 1)
@@ -227,7 +230,7 @@ class SessionCompactor:
             seen = await compaction.compact(
                 keep_last=settings.keep_last, summary_tokens=settings.max_tokens, provider=drawn_for(model)
             )
-        except CompactionError:
+        except (CompactionError, OversizedSummaryError):
             self._stalled[session] = place_of(newest[-1])
             self._stalled.move_to_end(session)
             while len(self._stalled) > _MAX_STALLED:

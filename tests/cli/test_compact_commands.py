@@ -42,6 +42,10 @@ def test_compact(shell: Shell) -> None:
     assert "compacted (lcm)" in again.stdout
     assert "messages  161, of which" in again.stdout
     assert "100 % of" in again.stderr
+    # A conversation that is no session has a request as well.
+    context = shell.json("context", "show", "@long")
+    assert (context["request"]["strategy"], "entries" in context) == ("lcm", False)
+    assert "== request of its 161 messages ==" in shell.run("context", "show", "@long").stdout
     listed = shell.json("lcm", "list", "@long")["folds"]
     assert listed[0]["text"].startswith("Of ")
     assert shell.json("lcm", "describe", "@long", "1") == listed[0]
