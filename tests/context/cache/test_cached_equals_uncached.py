@@ -133,6 +133,13 @@ async def make_topic(log: Log, stream: str, topic: str, bounded: bool) -> None:
     await log.ensure_topic(stream, topic, TopicConfig(3, retention))
 
 
+def _whatever_the_epoch(window: Window | None) -> Window | None:
+    """An answer without the one fact that may differ: a connection to a busy server can be made anew between two."""
+    if window is None:
+        return None
+    return msgspec.structs.replace(window, topic=msgspec.structs.replace(window.topic, epoch=0))
+
+
 def newest_of(window: Window | None, newest: int) -> list[LogRecord] | None:
     """The newest attributable records of an answer, by time, partition and offset."""
     if window is None:
@@ -161,7 +168,9 @@ async def compare(log: Log, cached: Log, stream: str, rng: random.Random) -> Non
     size = rng.choice([5, 60, 10_000])
     starts = rng.choice([None, None, {0: 3, 1: 20}])
     whole = WindowQuery(match, starts, None, None, size)
-    assert await cached.window(stream, topic, whole) == await log.window(stream, topic, whole)
+    assert _whatever_the_epoch(await cached.window(stream, topic, whole)) == _whatever_the_epoch(
+        await log.window(stream, topic, whole)
+    )
     newest = rng.choice([1, 3, 20])
     some = WindowQuery(match, starts, None, newest, size)
     assert newest_of(await cached.window(stream, topic, some), newest) == newest_of(
@@ -184,7 +193,7 @@ async def compare(log: Log, cached: Log, stream: str, rng: random.Random) -> Non
 
 @pytest.mark.parametrize("engine", ["memory", "embedded"])
 @pytest.mark.parametrize("max_bytes", [64 << 20, 20_000, 1], ids=["roomy", "tight", "none"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("anyio_backend", "seed"), [("asyncio", 0), ("trio", 1)])
 async def test_random_histories(engine: str, max_bytes: int, seed: int, tmp_path: Path) -> None:
     async with open_log(engine, tmp_path) as log:
         await try_history(log, "app", random.Random(f"{seed}"), max_bytes, steps=120, bad_headers=BAD_HEADERS)
@@ -196,7 +205,7 @@ async def test_random_histories_on_iggy(max_bytes: int, iggy: OpenIggy, stream_n
     log = await open_iggy_log(parse_iggy_url(iggy.url)[0], timeout=120.0)
     try:
         # Its driver sends sound headers only, so a foreign record has none.
-        await try_history(log, stream_name, random.Random("iggy"), max_bytes, steps=120, bad_headers=[b""])
+        await try_history(log, stream_name, random.Random("iggy"), max_bytes, steps=80, bad_headers=[b""])
     finally:
         await log.aclose()
 
