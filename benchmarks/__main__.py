@@ -47,7 +47,10 @@ def main() -> None:
     questions = find_questions(options.questions or os.environ.get("LASER_QUESTIONS"))
     if questions is not None and not questions.is_file():
         parser.error(f"--questions: there is no file {questions.name}")
-    run(names, size, out, engine=options.engine, directory=options.directory, questions=questions)
+    try:
+        run(names, size, out, engine=options.engine, directory=options.directory, questions=questions)
+    except ModuleNotFoundError as error:
+        sys.exit(f"benchmarks: {error.name} is not installed; make bench-quick sets everything up by itself")
     print(report_text([result for result in read_results(out) if result.subject in names]))
     print(f"All of it is in {out}", file=sys.stderr)
     if out == RESULTS:

@@ -193,6 +193,19 @@ def test_help_needs_no_extra(hidden: str, tmp_path: Path) -> None:
     assert "Measures laser beside others." in done.stdout
 
 
+def test_an_absent_extra_is_named(tmp_path: Path) -> None:
+    script = (
+        "from benchmarks.subjects import SUBJECTS; from benchmarks.__main__ import main\n"
+        "async def absent(bench): import numpy_that_is_not_there\n"
+        "SUBJECTS['append'] = absent; main()"
+    )
+    places = ("--engine", "embedded", "--quick", "--directory", str(tmp_path), "--out", str(tmp_path / "out"))
+    done = run_python("-c", script, "append", *places, cwd=tmp_path)
+    assert done.returncode == 1
+    said = "benchmarks: numpy_that_is_not_there is not installed; make bench-quick sets everything up by itself"
+    assert said in done.stderr.splitlines()
+
+
 def test_command_line(tmp_path: Path) -> None:
     done = run_python("-m", "benchmarks", "nonsense", cwd=tmp_path)
     assert done.returncode == 2
