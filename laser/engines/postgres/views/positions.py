@@ -17,6 +17,7 @@ Place = tuple[str, str]
 
 _WHERE: Final = "view = %s AND stream = %s AND topic = %s"
 _FIND: Final = f"SELECT position FROM laser.view_positions WHERE {_WHERE}"  # noqa: S608
+_FIND_AND_HOLD: Final = f"{_FIND} FOR UPDATE"
 _MAKE: Final = "INSERT INTO laser.view_positions (view, stream, topic) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 _MOVE: Final = f"UPDATE laser.view_positions SET position = %s WHERE {_WHERE}"  # noqa: S608
 
@@ -71,7 +72,7 @@ class Positions:
     def hold(self, connection: Connection) -> str | None:
         """The position, which nobody else moves until the transaction ends."""
         connection.execute(_MAKE, self._key)
-        row = connection.execute(f"{_FIND} FOR UPDATE", self._key).fetchone()
+        row = connection.execute(_FIND_AND_HOLD, self._key).fetchone()
         return None if row is None else row[0]
 
     async def read(self, run: Callable[[Connection], T]) -> T:
