@@ -264,3 +264,47 @@ async def test_the_same_messages_come_back(laser: ls.Laser, scope: ls.ContextSco
         await talk.say(turns)
         last = await talk.check()
     assert last.trace.history.summarised == 28
+
+
+@pytest.mark.parametrize("strategy", ["rolling", "lcm", "snapcompact"])
+async def test_a_fork(laser: ls.Laser, strategy: str) -> None:
+    session = await laser.sessions().start()
+    talk = Talk(laser, session.scope())
+    compactor = lp.SessionCompactor(laser, Keeper())
+    await laser.compaction(session.id).switch(strategy)
+    await talk.say(12)
+    assert await compactor.compact(session) is not None
+    fork = await session.fork()
+    branch = Talk(laser, fork.scope())
+    branch.said = list(talk.said)
+    # A prompt of the fork shows its messages; what lcm summarised of them comes along when somebody works with it.
+    assert (await branch.builder.build(branch.scope)).trace.history.shown == 48
+    await laser.compaction(fork.id).observe()
+    assert (await branch.check()).trace.history.summarised == (28 if strategy == "lcm" else 0)
+    await branch.say(12)
+    assert await compactor.compact(fork) is not None
+    assert (await branch.check()).trace.history.summarised > 48
+    # The other session sees nothing of it.
+    assert (await talk.check()).trace.history.summarised == 28
+
+
+async def test_what_retention_took_is_still_summarised(laser: ls.Laser) -> None:
+    log, scope = laser.open_log(), laser.context(ls.new_conversation_id())
+    await log.delete_topic(laser.stream, SESSIONS)
+    await laser.ensure_topic(SESSIONS, 1, ls.TopicRetention(max_size=40_000))
+    talk = Talk(laser, scope)
+    compactor = lp.SessionCompactor(laser, Keeper())
+    first = 0
+    while first == 0 or len(talk.said) < 240:
+        await talk.say(3)
+        await compactor.compact(scope)
+        await talk.builder.build(scope)
+        first = (await laser.topic(SESSIONS)).partitions[0].first
+        assert len(talk.said) < 2_000
+    for builder in (talk.builder, lp.PromptBuilder(laser, [lp.History(40_000)])):
+        prompt = await builder.build(scope)
+        shown = [json.dumps(one) for one in values(prompt) if "laser:" not in str(one)]
+        found = re.findall(r"\(ORD-\d+\)", " ".join(shown))
+        assert found == talk.said[-len(found) :]
+        words = set(re.findall(r"ORD-\d+", json.loads(prompt.messages[0])["content"]))
+        assert {name.strip("()") for name in talk.said} - {name.strip("()") for name in found} <= words
