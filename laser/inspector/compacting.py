@@ -14,6 +14,7 @@ from laser.inspector.layout import block, facts, moment, page, table, tokens
 from laser.inspector.markup import Markup, tag
 from laser.inspector.room import Room, number_of, session_of
 from laser.limits import MAX_LCM_PAGE
+from laser.prompt.notes import NativeNote, read_notes
 
 __all__ = ["compaction_page", "fold_page", "model_form", "preview"]
 
@@ -43,6 +44,7 @@ async def compaction_page(room: Room, request: Request) -> bytes:
     ]
     gone = len(steps) - len(rows)
     nodes, more = await _nodes(handle)
+    native = (await read_notes(room.laser, room.laser.context(chosen))).native
     return page(
         room.links,
         "compaction",
@@ -52,6 +54,7 @@ async def compaction_page(room: Room, request: Request) -> bytes:
         tag("h2", f"history ({len(steps)})"),
         table(("when", "strategy", "what", "tokens before", "after", "why"), rows, numbers=(3, 4)),
         tag("p", f"… {gone:,} earlier ones", class_="dim") if gone else None,
+        None if native is None else _native(native),
         tag("h2", f"summaries of lcm ({len(nodes)}{'+' if more else ''})"),
         _tree(room, chosen, nodes),
         tag("p", f"… more than {_MAX_NODES:,}; laser lcm list has all", class_="dim") if more else None,
@@ -151,6 +154,19 @@ def _request(seen: ContextObservation) -> list[Markup]:
         for one in seen.sections
     ]
     return [about, table(("section", "inputs", "tokens", "rows"), rows, numbers=(1, 2))]
+
+
+def _native(note: NativeNote) -> list[Markup]:
+    """Opaque state of a provider, which prompts for its own model show in the place of the summaries."""
+    model = note.model
+    return [
+        tag("h2", "opaque state of a provider"),
+        facts(
+            ("for", f"{model.provider_id}, {model.api_kind}, {model.model}"),
+            ("stands for", f"{note.messages:,} messages, the last one at {note.partition}:{note.offset}"),
+            ("made", f"{note.runs:,} times"),
+        ),
+    ]
 
 
 async def _nodes(handle: Compaction) -> tuple[dict[int, FoldInfo], bool]:

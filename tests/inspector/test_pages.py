@@ -263,3 +263,27 @@ async def test_looking_writes_nothing(laser: ls.Laser) -> None:
     assert seen.observation == await compaction.observe(window=500)
     assert sum(one.tokens for one in seen.inputs) == seen.observation.tokens > 500
     assert {topic.name: topic.records for topic in await laser.topics()} == before
+
+
+async def test_what_the_session_compactor_did(laser: ls.Laser) -> None:
+    session = await laser.sessions().start("compacted")
+    desk = Desk(laser, session.id, ls.StrategyRegistry())
+    await desk.talk(30)
+    await lp.SessionCompactor(laser, ls.ExtractiveSummarizer()).compact(session)
+    model = lp.ModelSelection("openai", "openai_responses", "gpt-<5>")
+
+    async def native(messages: object, model: lp.ModelSelection) -> bytes:
+        return b'[{"type":"compaction","encrypted_content":"secret"}]'
+
+    async with browse(laser) as client:
+        before = words((await client.get(f"/{TOKEN}/s/{session.id}/compaction")).text)
+        assert "history (1)" in before
+        assert "of which summaries stand for 100" in before
+        assert "opaque state" not in before
+        settings = lp.CompactionSettings(mode="native")
+        await lp.SessionCompactor(laser, settings=settings, native=native).compact(session, model)
+        text = (await client.get(f"/{TOKEN}/s/{session.id}/compaction")).text
+        assert "opaque state of a provider" in words(text)
+        assert "openai, openai_responses, gpt-<5>" in words(text)
+        assert "100 messages, the last one at" in words(text)
+        assert "secret" not in text
