@@ -14,7 +14,7 @@ from laser.content.store import ContentStore
 from laser.context.cache import CachedLog
 from laser.errors import ConfigError, InvalidError
 from laser.limits import DEFAULT_CACHE_BYTES, MAX_TIMEOUT_SECONDS
-from laser.model.checks import check_name
+from laser.model.checks import check_name, shown
 from laser.ports.kv import KeyValue
 from laser.ports.log import Log
 from laser.ports.objects import Objects
@@ -218,11 +218,11 @@ def read_target(
     """
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_SECONDS:
         raise InvalidError(
-            f"timeout: {timeout!r} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
+            f"timeout: {shown(timeout)} is not a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:.0f}",
             argument="timeout",
         )
     if cache is not None and (type(cache) is not int or cache < 0):
-        raise InvalidError(f"cache: {cache!r} is not a whole number of bytes from 0", argument="cache")
+        raise InvalidError(f"cache: {shown(cache)} is not a whole number of bytes from 0", argument="cache")
     if stream is not None:
         check_name(stream, "stream")
     if url is None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from laser.errors import InvalidError, NotFoundError
 from laser.limits import MAX_PARTITIONS
-from laser.model.checks import check_name
+from laser.model.checks import check_name, shown
 from laser.model.topics import DURABILITIES, AgentTopic, Durability, TopicConfig, TopicInfo, TopicRetention
 from laser.ports.log import Log
 
@@ -114,7 +114,9 @@ class TopicAdmin(ABC):
         """
         check_name(name, "name")
         if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
-            raise InvalidError(f"count: {count!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="count")
+            raise InvalidError(
+                f"count: {shown(count)} is not a whole number from 1 to {MAX_PARTITIONS}", argument="count"
+            )
         return await self.open_log().add_partitions(self.stream, name, count)
 
     async def purge_topic(self, name: str) -> None:
@@ -137,8 +139,10 @@ class TopicAdmin(ABC):
 def _config(partitions: int, retention: TopicRetention | None, durability: Durability | None) -> TopicConfig:
     if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
         raise InvalidError(
-            f"partitions: {partitions!r} is not a whole number from 1 to {MAX_PARTITIONS}", argument="partitions"
+            f"partitions: {shown(partitions)} is not a whole number from 1 to {MAX_PARTITIONS}", argument="partitions"
         )
     if durability is not None and durability not in DURABILITIES:
-        raise InvalidError(f"durability: {durability!r} is not one of {', '.join(DURABILITIES)}", argument="durability")
+        raise InvalidError(
+            f"durability: {shown(durability)} is not one of {', '.join(DURABILITIES)}", argument="durability"
+        )
     return TopicConfig(partitions, retention, durability)

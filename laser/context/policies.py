@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import msgspec
 
 from laser.errors import BudgetError, InvalidError
+from laser.model.checks import shown
 from laser.model.messages import ContextMessage
 from laser.ports.estimator import TokenEstimator, message_tokens
 
@@ -127,7 +128,7 @@ class TokenBudget:
         tokens = self._estimator(message)
         if type(tokens) is not int or tokens < 0:
             raise InvalidError(
-                f"estimator: returned {tokens!r} for the message {message.topic} {message.id}; "
+                f"estimator: returned {shown(tokens)} for the message {message.topic} {message.id}; "
                 "it must return a whole number of tokens from 0",
                 argument="estimator",
             )
@@ -232,7 +233,7 @@ def as_policy(policy: PolicyLike) -> ContextPolicy:
         if callable(policy):
             return _Custom(policy)
     raise InvalidError(
-        f"policy: {policy!r} is neither a policy, such as LastN(20), nor a function from messages to messages",
+        f"policy: {shown(policy)} is neither a policy, such as LastN(20), nor a function from messages to messages",
         argument="policy",
     )
 
@@ -292,7 +293,7 @@ def check_count(value: int, argument: str) -> int:
         InvalidError: it is not.
     """
     if type(value) is not int or value < 0:
-        raise InvalidError(f"{argument}: {value!r} is not a whole number from 0", argument=argument)
+        raise InvalidError(f"{argument}: {shown(value)} is not a whole number from 0", argument=argument)
     return value
 
 
@@ -303,7 +304,7 @@ def check_budget(value: int, argument: str) -> int:
         BudgetError: it is not.
     """
     if type(value) is not int or value < 0:
-        raise BudgetError(f"{argument}: {value!r} is not a whole number of tokens from 0", argument=argument)
+        raise BudgetError(f"{argument}: {shown(value)} is not a whole number of tokens from 0", argument=argument)
     return value
 
 
@@ -314,9 +315,9 @@ def check_names(values: Sequence[str], argument: str) -> list[str]:
         InvalidError: a single text instead of a list, or something else than text in it.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidError(f"{argument}: expected a list of names, got {values!r}", argument=argument)
+        raise InvalidError(f"{argument}: expected a list of names, got {shown(values)}", argument=argument)
     names = list(values)
     for name in names:
         if not isinstance(name, str):
-            raise InvalidError(f"{argument}: {name!r} is not text", argument=argument)
+            raise InvalidError(f"{argument}: {shown(name)} is not text", argument=argument)
     return names

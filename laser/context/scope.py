@@ -81,6 +81,8 @@ class ConversationScope:
                 ``id=error.record_ids[0]``.
         """
         check_name(topic, "topic")
+        if content is not None:
+            _check_content(content, "content")
         full = self._provenance(topic, agent, provenance)
         record = build_record(payload, full, id)
         if content is not None and len(record.payload) > content.over:
@@ -119,6 +121,7 @@ class ConversationScope:
             raise InvalidError(
                 f"ref: expected a ContentRef or a ContentEntry, got {type(ref).__name__}", argument="ref"
             )
+        _check_content(content, "content")
         full = self._provenance(topic, agent, provenance)
         identity = new_record_id() if id is None else check_record_id(id)
         if isinstance(ref, ContentRef):
@@ -181,6 +184,8 @@ class ConversationScope:
             InvalidError: a bad argument; nothing was read.
             NotFoundError, StorageError, LimitError: of ``resolve``; see ``Content.resolve``.
         """
+        if resolve is not None:
+            _check_content(resolve, "resolve")
         policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None, count_name="n")
         found = await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
         return found if resolve is None else await _resolved(found, resolve)
@@ -194,6 +199,8 @@ class ConversationScope:
             topics: names. policy: a policy, or a function from messages to the messages to keep; it sees references
                 as they are. resolve: as in ``fetch``.
         """
+        if resolve is not None:
+            _check_content(resolve, "resolve")
         found = await assemble(
             self._laser.open_log(), self._stream, self._conversation, as_policy(policy), topics=topics
         )
@@ -346,6 +353,14 @@ class ConversationScope:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(stream={self._stream!r}, conversation={self._conversation!r})"
+
+
+def _check_content(content: object, argument: str) -> None:
+    if not isinstance(content, Content):
+        raise InvalidError(
+            f"{argument}: expected a tenant's content, as laser.content(tenant) gives it, got {type(content).__name__}",
+            argument=argument,
+        )
 
 
 async def _resolved(messages: Messages, content: Content) -> Messages:

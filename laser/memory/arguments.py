@@ -8,6 +8,7 @@ from typing import Final
 
 from laser.errors import IdError, InvalidError, LimitError
 from laser.limits import MAX_MEMORY_BODY_BYTES, MAX_MEMORY_RESULTS, MAX_NAME_BYTES
+from laser.model.checks import shown
 from laser.model.ids import parse_conversation_id
 from laser.model.memory import MEMORY_KINDS, MemoryKind, MemoryOwner
 from laser.wire.memory import wire_namespace
@@ -79,7 +80,7 @@ def read_body(payload: bytes | str, argument: str = "payload") -> bytes:
 def check_kind(kind: MemoryKind) -> MemoryKind:
     """One of the kinds."""
     if kind not in MEMORY_KINDS:
-        raise InvalidError(f"kind: {kind!r:.40} is not one of {', '.join(MEMORY_KINDS)}", argument="kind")
+        raise InvalidError(f"kind: {shown(kind)} is not one of {', '.join(MEMORY_KINDS)}", argument="kind")
     return kind
 
 
@@ -95,15 +96,19 @@ def check_item_id(item_id: str, argument: str) -> str:
 
 def check_weight(weight: float) -> float:
     """A finite number."""
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-        raise InvalidError(f"weight: {weight!r:.40} is not a finite number", argument="weight")
-    return float(weight)
+    try:
+        if not isinstance(weight, bool) and isinstance(weight, int | float) and math.isfinite(weight):
+            return float(weight)
+    except OverflowError:
+        # A whole number above all floats.
+        pass
+    raise InvalidError(f"weight: {shown(weight)} is not a finite number", argument="weight")
 
 
 def check_limit(limit: int, argument: str = "limit") -> int:
     """A whole number from 0."""
     if type(limit) is not int or limit < 0:
-        raise InvalidError(f"{argument}: {limit!r:.40} is not a whole number from 0", argument=argument)
+        raise InvalidError(f"{argument}: {shown(limit)} is not a whole number from 0", argument=argument)
     if limit > MAX_MEMORY_RESULTS:
         raise LimitError(
             f"{argument}: {limit}, allowed are {MAX_MEMORY_RESULTS}",
@@ -117,7 +122,7 @@ def check_limit(limit: int, argument: str = "limit") -> int:
 def check_budget(budget: int | None) -> int | None:
     """A whole number of tokens from 0, or none."""
     if budget is not None and (type(budget) is not int or budget < 0):
-        raise InvalidError(f"token_budget: {budget!r:.40} is not a whole number from 0", argument="token_budget")
+        raise InvalidError(f"token_budget: {shown(budget)} is not a whole number from 0", argument="token_budget")
     return budget
 
 
@@ -175,6 +180,6 @@ def check_moment(value: datetime | int | None, argument: str) -> int | None:
     if type(value) is int and 0 <= value < 10**18:
         return value
     raise InvalidError(
-        f"{argument}: {value!r:.40} is neither a datetime from 1970 on nor microseconds since 1970 UTC",
+        f"{argument}: {shown(value)} is neither a datetime from 1970 on nor microseconds since 1970 UTC",
         argument=argument,
     )

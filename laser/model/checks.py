@@ -8,7 +8,27 @@ from functools import lru_cache
 from laser.errors import InvalidError, LimitError
 from laser.limits import MAX_NAME_BYTES, MAX_OFFSET, MAX_PAYLOAD_BYTES
 
-__all__ = ["check_name", "check_offsets", "check_payload", "check_record_id", "check_record_ids", "check_topics"]
+__all__ = [
+    "check_name",
+    "check_offsets",
+    "check_payload",
+    "check_record_id",
+    "check_record_ids",
+    "check_topics",
+    "shown",
+]
+
+_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """What a caller gave, as an error shows it: short, and also where it has no text, such as a list that holds itself
+    a thousand levels down, or a number of thousands of digits."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever its repr does, the error to raise is about the value
+        return f"what is given, of type {type(value).__name__},"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def check_name(value: str, argument: str) -> str:
@@ -53,7 +73,7 @@ def check_topics(values: Sequence[str], argument: str = "topics") -> list[str]:
         InvalidError: a single text instead of a list, or a bad name in it.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidError(f"{argument}: expected a list of topic names, got {values!r}", argument=argument)
+        raise InvalidError(f"{argument}: expected a list of topic names, got {shown(values)}", argument=argument)
     return list(dict.fromkeys(check_name(value, argument) for value in values))
 
 
@@ -98,7 +118,7 @@ def check_record_id(value: int, argument: str = "id") -> int:
         InvalidError: it is not.
     """
     if type(value) is not int or not 0 < value < 2**128:
-        raise InvalidError(f"{argument}: {value!r} is not a whole number from 1 to 2**128 - 1", argument=argument)
+        raise InvalidError(f"{argument}: {shown(value)} is not a whole number from 1 to 2**128 - 1", argument=argument)
     return value
 
 
@@ -130,10 +150,14 @@ def check_offsets(value: Mapping[int, int], argument: str) -> dict[int, int]:
         InvalidError: another form.
     """
     if not isinstance(value, Mapping):
-        raise InvalidError(f"{argument}: expected a mapping from partition to offset, got {value!r}", argument=argument)
+        raise InvalidError(
+            f"{argument}: expected a mapping from partition to offset, got {shown(value)}", argument=argument
+        )
     for partition, offset in value.items():
         if type(partition) is not int or not 0 <= partition < 2**32:
-            raise InvalidError(f"{argument}: {partition!r} is not a partition number", argument=argument)
+            raise InvalidError(f"{argument}: {shown(partition)} is not a partition number", argument=argument)
         if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
-            raise InvalidError(f"{argument}: {offset!r} is not an offset, partition {partition}", argument=argument)
+            raise InvalidError(
+                f"{argument}: {shown(offset)} is not an offset, partition {partition}", argument=argument
+            )
     return dict(value)

@@ -179,8 +179,19 @@ class PromptBuilder:
     ) -> TurnContext:
         if not isinstance(message, str):
             raise InvalidError(f"message: expected text, got {type(message).__name__}", argument="message")
-        if isinstance(tools, str | bytes | Mapping) or not all(isinstance(tool, Mapping) for tool in tools):
+        if (
+            isinstance(tools, str | bytes | Mapping)
+            or not isinstance(tools, Iterable)
+            or not all(isinstance(tool, Mapping) for tool in tools)
+        ):
             raise InvalidError("tools: expected a list of schemas", argument="tools")
+        if variables is not None and not (
+            isinstance(variables, Mapping)
+            and all(isinstance(text, str) for entry in variables.items() for text in entry)
+        ):
+            raise InvalidError("variables: expected a mapping from text to text", argument="variables")
+        if history is not None and not isinstance(history, Iterable):
+            raise InvalidError("history: expected messages", argument="history")
         scope: ConversationScope | None
         if isinstance(conversation, Session):
             scope = conversation.scope()
@@ -188,8 +199,13 @@ class PromptBuilder:
             if self._laser is None:
                 raise InvalidError("conversation: this builder has no log to read it from", argument="conversation")
             scope = ConversationScope(self._laser, conversation)
-        else:
+        elif conversation is None or isinstance(conversation, ConversationScope):
             scope = conversation
+        else:
+            raise InvalidError(
+                f"conversation: expected a session, a scope or an id, got {type(conversation).__name__}",
+                argument="conversation",
+            )
         given = None if history is None else tuple(map(_payload, history))
         return TurnContext(
             whole_text(message),

@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from laser.errors import InvalidError
+
 __all__ = ["Fingerprints", "digest", "first_change", "take_fingerprints", "tools_json"]
 
 _TOOLS: Final = "tools"
@@ -32,8 +34,15 @@ class Fingerprints(msgspec.Struct, frozen=True):
 
 
 def tools_json(tools: Sequence[Mapping[str, Any]]) -> bytes:
-    """The JSON of tool schemas, in the order given: another order is another prefix to a provider."""
-    return orjson.dumps([dict(tool) for tool in tools]) if tools else b""
+    """The JSON of tool schemas, in the order given: another order is another prefix to a provider.
+
+    Raises:
+        InvalidError: they cannot be JSON.
+    """
+    try:
+        return orjson.dumps([dict(tool) for tool in tools]) if tools else b""
+    except TypeError as error:
+        raise InvalidError(f"tools: a schema cannot be JSON: {error}", argument="tools") from error
 
 
 def digest(data: bytes | str) -> str:

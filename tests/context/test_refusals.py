@@ -264,3 +264,45 @@ async def test_d11_after_closing_every_call_says_so(engine_url: str, stream_name
     for call in calls:
         with pytest.raises(ls.ClosedError):
             await call()
+
+
+class _Silent:
+    def __repr__(self) -> str:
+        raise RuntimeError("has no text")
+
+
+def _nested() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [_nested(), 10**5_000, _Silent(), "y" * 70_000], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("topics", lambda one, value: _scope(one).fetch(topics=value)),
+        ("agents", lambda one, value: _scope(one).fetch_with([SESSIONS], ls.RoleFilter(value))),
+        ("id", lambda one, value: _scope(one).append(SESSIONS, b"x", id=value)),
+        ("from_offsets", lambda one, value: one.assemble_context(A, from_offsets=value)),
+        ("partitions", lambda one, value: one.ensure_topic("new", value)),
+        ("count", lambda one, value: one.add_partitions(SESSIONS, value)),
+        ("durability", lambda one, value: one.ensure_topic("new", 1, durability=value)),
+        ("weight", lambda one, value: one.memory("m").improve(A, value)),
+        ("timeout", lambda one, value: ls.Laser.connect("memory:", timeout=value)),
+        ("content", lambda one, value: _scope(one).append(SESSIONS, b"x", content=value)),
+        ("resolve", lambda one, value: _scope(one).fetch(resolve=value)),
+        ("resolve", lambda one, value: _scope(one).fetch_with([SESSIONS], ls.LastN(1), resolve=value)),
+    ],
+)  # fmt: skip
+async def test_an_error_shows_little_of_what_was_given(
+    memory_laser: ls.Laser, argument: str, call: Callable[[ls.Laser, Any], Any], value: Any
+) -> None:
+    """Also where it has no text, or one without end."""
+    await memory_laser.ensure_topic(SESSIONS)
+    with pytest.raises(ls.InvalidError) as caught:
+        await call(memory_laser, value)
+    assert len(str(caught.value)) < 250
+    assert caught.value.argument is not None
+    assert argument in str(caught.value)
