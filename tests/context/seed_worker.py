@@ -11,7 +11,6 @@ import anyio
 import laser as ls
 import laser.prompt as lp
 
-
 TOPICS = [ls.AgentTopic.Sessions, ls.AgentTopic.ToolCalls]
 
 
