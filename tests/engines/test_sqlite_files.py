@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -275,3 +276,24 @@ async def test_a_damaged_schema_is_reported(tmp_path: Path, file: str, advice: s
         (tmp_path / file).unlink()
         async with ls.Laser.connect(f"embedded:{tmp_path}") as laser:
             assert [item.text for item in await laser.memory("notes").search("tea")] == ["tea"]
+
+
+async def test_a_directory_removed_while_it_is_open(tmp_path: Path) -> None:
+    """Nothing is acknowledged that nobody will find."""
+    place = tmp_path / "data"
+    async with ls.Laser.connect(f"embedded:{place}") as laser:
+        await laser.ensure_topic(TOPIC)
+        scope = laser.context(_CONV)
+        await scope.append(TOPIC, b"before")
+        assert await laser.kv("settings").get("tone") is None
+        shutil.rmtree(place)
+        with pytest.raises(StorageError, match="was removed while it was in use") as caught:
+            await scope.append(TOPIC, b"after")
+        assert caught.value.path == str(place / "laser.db")
+        with pytest.raises(StorageError, match="was removed"):
+            await laser.kv("settings").set("tone", "formal")
+    assert not place.exists()
+    async with ls.Laser.connect(f"embedded:{place}") as laser:
+        await laser.ensure_topic(TOPIC)
+        await laser.context(_CONV).append(TOPIC, b"anew")
+        assert [one.payload for one in await laser.context(_CONV).fetch(topics=[TOPIC])] == [b"anew"]

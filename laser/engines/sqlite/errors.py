@@ -62,6 +62,15 @@ def locked(path: str, seconds: float) -> DeadlineError:
     )
 
 
+def removed(path: str) -> StorageError:
+    """The files have no names any more: a commit would go where no other process, and no later one, finds it."""
+    return StorageError(
+        f"{path}: was removed while it was in use; nothing of this call was written. Put the directory back, or choose "
+        "another, and connect again",
+        path=path,
+    )
+
+
 def damaged(path: str, topic: str, partition: int, offset: int, what: str) -> StorageError:
     """A record is not what was written."""
     return StorageError(

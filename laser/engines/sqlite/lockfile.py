@@ -58,6 +58,10 @@ class LockFile:
             else:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
 
+    def is_gone(self) -> bool:
+        """Whether the file was removed, and most likely all beside it: what is written there ends with this process."""
+        return self._fd is not None and os.fstat(self._fd).st_nlink == 0
+
     def mark(self) -> int:
         """The number that a holder of the lock left in the file; 0 where there is none that makes sense."""
         data = self._at_mark(lambda fd: os.read(fd, _MARK.size))

@@ -15,7 +15,7 @@ from laser.engines._fork import ForkGate
 from laser.engines._loop import HomeLoop
 from laser.engines._threads import Job, finish, linger
 from laser.engines.sqlite.checkpoints import Checkpoints
-from laser.engines.sqlite.errors import DRIVER_ERRORS, locked, translate
+from laser.engines.sqlite.errors import DRIVER_ERRORS, locked, removed, translate
 from laser.engines.sqlite.lockfile import LockFile
 from laser.engines.sqlite.retention import Upkeep
 from laser.engines.sqlite.stamps import Stamps
@@ -170,6 +170,10 @@ class Writer:
         """Runs and commits jobs from the front of a group. Returns how many are done, well or not; at least one."""
         db = self._connection
         done = 0
+        if self._lock.is_gone():
+            for job in group:
+                job.error = removed(self._path)
+            return len(group)
         try:
             self._begin()
         except DRIVER_ERRORS as error:
