@@ -18,9 +18,13 @@ FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOF
 def place_of(directory: str | os.PathLike[str]) -> str:
     """The absolute path of a directory that a caller named."""
     place = os.fspath(directory) if isinstance(directory, str | os.PathLike) else None
-    if not isinstance(place, str) or not place or "\0" in place:
-        raise InvalidError(f"directory: {directory!r:.80} is no path of a directory", argument="directory")
-    return os.path.abspath(place)
+    try:
+        if isinstance(place, str) and place and b"\0" not in os.fsencode(place):
+            return os.path.abspath(place)
+    except UnicodeEncodeError:
+        # Half a character, which no name of a file holds.
+        pass
+    raise InvalidError(f"directory: {directory!r:.80} is no path of a directory", argument="directory")
 
 
 def open_below(base: int, directories: Sequence[str], *, make: bool = False) -> int:

@@ -118,6 +118,7 @@ class Workspace:
         if data is None:
             # In an edit it would delete.
             raise InvalidError("data: is None; give bytes or text, or delete the file with delete()", argument="data")
+        parse_path(path)
         return await self.edit({path: data}, media_type=media_type, executable=executable, seen=seen, note=note)
 
     async def edit(
@@ -156,6 +157,7 @@ class Workspace:
         Raises:
             NotFoundError: nothing is there.
         """
+        parse_path(path)
         return await self.edit({path: None}, seen=seen, note=note)
 
     async def rename(self, path: str, to: str, *, seen: int | None = None, note: str | None = None) -> Head:

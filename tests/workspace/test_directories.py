@@ -239,7 +239,7 @@ async def test_names_that_are_one_elsewhere_fail_the_import(
     assert await site.head() == head
 
 
-@pytest.mark.parametrize("place", [None, 7, b"/tmp", "", "a\0b", ["/tmp"]])
+@pytest.mark.parametrize("place", [None, 7, b"/tmp", "", "a\0b", "\ud800", ["/tmp"]])
 async def test_what_is_no_path_of_a_directory(site: ls.Workspace, place: Any) -> None:
     for call in (site.import_, site.export):
         with pytest.raises(ls.InvalidError, match=r"^directory: "):

@@ -283,3 +283,12 @@ def test_heads_are_read_strictly() -> None:
     for data in (b"", b"{}", b'{"type":"moved"}', b'{"type":"moved","tenant":1,"name":"n","seen":1}', b"[" * 100_000):
         with pytest.raises(ls.CodecError):
             decode_head(data)
+
+
+@pytest.mark.parametrize("path", [None, 7, b"a", ["a"], {"a": 1}])
+async def test_what_is_no_path(site: ls.Workspace, path: Any) -> None:
+    before = await site.head()
+    for call in (site.write(path, "x"), site.delete(path), site.read(path), site.rename(path, "b")):
+        with pytest.raises(ls.InvalidError, match=r"^path: "):
+            await call
+    assert await site.head() == before
