@@ -22,6 +22,7 @@ __all__ = ["PAUSES", "Dialler", "read_roster"]
 PAUSES: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
 """Seconds between attempts at the same thing."""
 
+_NO_TIME: Final = "no time left"
 _DIAL_SECONDS: Final = 2.0  # for one address; doubled at each round over the addresses
 _HEARTBEAT: Final = timedelta(seconds=5)
 # A thread of the driver still holds Python objects for a moment after its answer was handed over. If the interpreter
@@ -48,6 +49,7 @@ class Dialler:
         self._loop = asyncio.get_running_loop()
         self._known: list[str] = list(config.addresses)
         self._number = next(_numbers)
+        self._reason = _NO_TIME  # why the last attempt failed
 
     async def settle(self) -> None:
         """Waits until the driver has let go of what it was given; for the end, after the last call of all."""
@@ -68,7 +70,7 @@ class Dialler:
         dial = _DIAL_SECONDS
         rounds = 0
         while True:
-            reason, refused = "", True
+            refused = True
             for address in tuple(self._known):
                 now = self._loop.time()
                 if now >= deadline:
@@ -77,20 +79,21 @@ class Dialler:
                     async with asyncio.timeout_at(min(deadline, now + dial)):
                         link = await self._dial(address)
                 except TimeoutError:
-                    reason, refused = f"no answer from {address}", False
+                    self._reason, refused = f"no answer from {address}", False
                 except LaserError:
                     raise
                 except DRIVER_ERRORS as error:
                     if fault_of(error) in (Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.CONFIG, Fault.INVALID):
                         raise translate(error, Target(), user=self._config.username or "") from error
-                    reason = f"{address}: {error}"
+                    self._reason = f"{address}: {error}"
                     refused = refused and str(error) == "Cannot establish connection"
                 else:
+                    self._reason = _NO_TIME
                     self._prefer(address)
                     return link
             now = self._loop.time()
             if now >= deadline or (give_up is not None and refused and now >= give_up):
-                raise self.disconnected(reason)
+                raise self.disconnected()
             rounds += 1
             dial *= 2
             await asyncio.sleep(min(deadline - now, PAUSES[min(rounds, len(PAUSES) - 1)]))
@@ -112,13 +115,13 @@ class Dialler:
     def _prefer(self, address: str) -> None:
         self._known.sort(key=lambda known: known != address)
 
-    def disconnected(self, reason: str) -> DisconnectedError:
+    def disconnected(self, reason: str | None = None) -> DisconnectedError:
         """The error for a call that found no connection."""
         hint = "check that it runs and that the address is right"
         if self._config.tls:
             hint += ", that it speaks TLS, and that its certificate is valid for this host and from a trusted authority"
         return DisconnectedError(
-            f"no connection to the Iggy server at {self._config.location} ({reason or 'no time left'}); {hint}"
+            f"no connection to the Iggy server at {self._config.location} ({reason or self._reason}); {hint}"
         )
 
 

@@ -186,7 +186,7 @@ class Links:
             async with asyncio.timeout_at(deadline):
                 await self._dialling.acquire()
         except TimeoutError as error:
-            raise self._dialler.disconnected("") from error
+            raise self._dialler.disconnected() from error
         try:
             if best is not None:
                 return await self._grow(best, deadline)
