@@ -19,7 +19,7 @@ from laser.context.batching import Batching
 from laser.context.checkpoints import take_checkpoint
 from laser.context.kv import KvNamespace
 from laser.context.policies import PolicyLike
-from laser.errors import ClosedError
+from laser.errors import ClosedError, InvalidError
 from laser.limits import CONTENT_GRACE_SECONDS, MAX_INLINE_BYTES
 from laser.model.checkpoint import Checkpoint
 from laser.model.ids import parse_conversation_id
@@ -261,9 +261,17 @@ class Laser(TopicAdmin):
         """
         from laser.compaction.compaction import Compaction
 
+        if not isinstance(session, str):
+            from laser.session.views import SessionViews
+
+            if not isinstance(session, SessionViews):
+                raise InvalidError(
+                    f"session: expected a Session or its id, got {type(session).__name__}", argument="session"
+                )
+            session = session.id
         return Compaction(
             self,
-            session if isinstance(session, str) else session.id,
+            session,
             summarizer=summarizer,
             registry=registry,
             estimator=estimator,

@@ -21,6 +21,7 @@ from laser.compaction.view import CompactionView
 from laser.compaction.work import SessionWork, check_timeout
 from laser.context.policies import check_count
 from laser.errors import BudgetError, InvalidError
+from laser.model.checks import check_progress
 from laser.model.transcript import SourceRef
 from laser.models.content import CONTENT_TYPE
 from laser.ports.summarizer import Summarizer
@@ -85,6 +86,7 @@ def strategy_compactor(
         check_count(keep_last, "keep_last")
     if summary_tokens is not None:
         check_tokens(summary_tokens, "summary_tokens", least=1)
+    check_progress(progress)
     seconds = check_timeout(timeout)
     cost = estimator or message_cost
 

@@ -22,6 +22,7 @@ from laser.compaction.work import check_timeout
 from laser.context.connection import Connection
 from laser.context.policies import check_count
 from laser.errors import InvalidError, NotFoundError
+from laser.model.checks import check_progress
 from laser.model.ids import parse_conversation_id
 from laser.model.transcript import SourceRef
 from laser.ports.summarizer import Summarizer
@@ -205,6 +206,7 @@ class Compaction:
             check_count(keep_last, "keep_last")
         if summary_tokens is not None:
             check_tokens(summary_tokens, "summary_tokens", least=1)
+        check_progress(progress)
         request = msgspec.structs.replace(request, keep_last=keep_last, summary_tokens=summary_tokens)
         if strategy is not None:
             self.registry.get(strategy)

@@ -9,6 +9,7 @@ import msgspec
 from laser.compaction.inputs import PreparedInput
 from laser.compaction.sizes import Estimator
 from laser.errors import BudgetError, InvalidError
+from laser.model.checks import shown
 
 __all__ = ["CompactionLimits", "Request", "check_tokens", "make_request"]
 
@@ -33,7 +34,7 @@ class CompactionLimits(msgspec.Struct, frozen=True):
         for name, low, high in (("trigger_percent", 1, 100), ("tail_percent", 1, 99)):
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise InvalidError(f"{name}: {value!r} is not a whole number from {low} to {high}", argument=name)
+                raise InvalidError(f"{name}: {shown(value)} is not a whole number from {low} to {high}", argument=name)
         if self.tail_percent >= self.trigger_percent:
             raise InvalidError(
                 f"tail_percent: {self.tail_percent} is not below trigger_percent {self.trigger_percent}",
@@ -64,13 +65,16 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def check_tokens(value: object, argument: str, least: int = 0) -> int:
-    """A count of tokens.
+    """A count of tokens, below 2**128.
 
     Raises:
         BudgetError: it is none.
     """
-    if type(value) is not int or value < least:
-        raise BudgetError(f"{argument}: {value!r:.40} is not a whole number of tokens from {least}", argument=argument)
+    # Numbers of thousands of digits have no text, which other errors show.
+    if type(value) is not int or not least <= value < 2**128:
+        raise BudgetError(
+            f"{argument}: {shown(value)} is not a whole number of tokens from {least}, below 2**128", argument=argument
+        )
     return value
 
 
@@ -88,6 +92,10 @@ def make_request(
     check_tokens(reserve, "reserve")
     if window is not None and reserve >= window:
         raise BudgetError(f"reserve: {reserve} tokens leave nothing of a window of {window}", argument="reserve")
+    if isinstance(context, str | bytes) or not isinstance(context, Sequence):
+        raise InvalidError(
+            f"context: expected a list of messages as bytes, got {type(context).__name__}", argument="context"
+        )
     inputs: list[PreparedInput] = []
     for place, payload in enumerate(context):
         if not isinstance(payload, bytes):

@@ -14,6 +14,7 @@ from laser.compaction.summarizing import ask
 from laser.compaction.view import CompactionView
 from laser.errors import InvalidError
 from laser.memory.redaction import redact
+from laser.model.checks import shown
 from laser.model.ids import new_conversation_id
 from laser.ports.summarizer import Summarizer, Summary, SummaryRequest
 
@@ -92,5 +93,5 @@ def check_timeout(timeout: object) -> float:
         InvalidError: it is no number above 0.
     """
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise InvalidError(f"timeout: {timeout!r:.40} is not seconds above 0", argument="timeout")
+        raise InvalidError(f"timeout: {shown(timeout)} is not seconds above 0", argument="timeout")
     return float(timeout)

@@ -22,7 +22,7 @@ from laser.model.content import ContentEntry, ContentHead, ContentRef
 from laser.model.ids import new_conversation_id
 from laser.model.messages import ContextMessage
 
-__all__ = ["Content", "collect_content"]
+__all__ = ["Content", "check_content", "collect_content"]
 
 _RELEASE_PAGE: Final = 1_000
 
@@ -262,6 +262,19 @@ class Content:
 
     def __repr__(self) -> str:
         return f"Content(tenant={self._tenant!r})"
+
+
+def check_content(value: object, argument: str) -> None:
+    """Refuses what is no tenant's content.
+
+    Raises:
+        InvalidError: so it is.
+    """
+    if not isinstance(value, Content):
+        raise InvalidError(
+            f"{argument}: expected a tenant's content, as laser.content(tenant) gives it, got {type(value).__name__}",
+            argument=argument,
+        )
 
 
 async def collect_content(

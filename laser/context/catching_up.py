@@ -15,6 +15,7 @@ from laser.context.gathering import gather
 from laser.context.resume import check_partition, check_same_record, check_topic
 from laser.errors import NotFoundError, RetentionGapError, StaleCheckpointError
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
+from laser.model.checks import check_progress
 from laser.model.ids import new_record_id
 from laser.model.messages import SkippedRecord
 from laser.model.records import LogRecord
@@ -111,6 +112,7 @@ class CatchUp(Generic[Change]):
         Returns:
             Raw records that were read.
         """
+        check_progress(progress)
         arrived = anyio.current_time()
         async with self._lock:
             # Not where the two are equal: a clock of coarse ticks shows one time before and after a write.
@@ -123,6 +125,7 @@ class CatchUp(Generic[Change]):
 
     async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
         """Clears the view and folds it again from the start."""
+        check_progress(progress)
         async with self._lock:
             await self._view.clear(expect=await self._view.position())
             began = anyio.current_time()

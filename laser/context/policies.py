@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Final, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -17,6 +17,9 @@ from laser.model.messages import ContextMessage
 from laser.ports.estimator import TokenEstimator, message_tokens
 
 __all__ = ["Chain", "ContextPolicy", "LastN", "PolicyLike", "RoleFilter", "Selection", "TokenBudget", "as_policy"]
+
+# Numbers of thousands of digits have no text, and a policy has its count in its name.
+_COUNT_END: Final = 2**128
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -287,24 +290,26 @@ def split(history: Sequence[ContextMessage], keep: Callable[[ContextMessage], bo
 
 
 def check_count(value: int, argument: str) -> int:
-    """The value, when it is a whole number from 0.
+    """The value, when it is a whole number from 0, below 2**128.
 
     Raises:
         InvalidError: it is not.
     """
-    if type(value) is not int or value < 0:
-        raise InvalidError(f"{argument}: {shown(value)} is not a whole number from 0", argument=argument)
+    if type(value) is not int or not 0 <= value < _COUNT_END:
+        raise InvalidError(f"{argument}: {shown(value)} is not a whole number from 0, below 2**128", argument=argument)
     return value
 
 
 def check_budget(value: int, argument: str) -> int:
-    """The value, when it is a whole number of tokens from 0.
+    """The value, when it is a whole number of tokens from 0, below 2**128.
 
     Raises:
         BudgetError: it is not.
     """
-    if type(value) is not int or value < 0:
-        raise BudgetError(f"{argument}: {shown(value)} is not a whole number of tokens from 0", argument=argument)
+    if type(value) is not int or not 0 <= value < _COUNT_END:
+        raise BudgetError(
+            f"{argument}: {shown(value)} is not a whole number of tokens from 0, below 2**128", argument=argument
+        )
     return value
 
 

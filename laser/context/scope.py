@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from laser.content.content import Content
+from laser.content.content import Content, check_content
 from laser.content.previews import describe
 from laser.context.appending import build_provenance, build_record, build_records, build_reference, with_lineage
 from laser.context.assembly import assemble, choose_policy
@@ -21,7 +21,7 @@ from laser.context.telemetry import observe
 from laser.errors import InvalidError
 from laser.limits import DEFAULT_LAST_N
 from laser.model.checkpoint import Checkpoint
-from laser.model.checks import check_name, check_record_id, check_topics
+from laser.model.checks import check_name, check_progress, check_record_id, check_topics
 from laser.model.content import ContentEntry, ContentRef
 from laser.model.ids import new_record_id, parse_conversation_id, ulid_text
 from laser.model.messages import AppendReceipt, Messages
@@ -82,7 +82,7 @@ class ConversationScope:
         """
         check_name(topic, "topic")
         if content is not None:
-            _check_content(content, "content")
+            check_content(content, "content")
         full = self._provenance(topic, agent, provenance)
         record = build_record(payload, full, id)
         if content is not None and len(record.payload) > content.over:
@@ -121,7 +121,7 @@ class ConversationScope:
             raise InvalidError(
                 f"ref: expected a ContentRef or a ContentEntry, got {type(ref).__name__}", argument="ref"
             )
-        _check_content(content, "content")
+        check_content(content, "content")
         full = self._provenance(topic, agent, provenance)
         identity = new_record_id() if id is None else check_record_id(id)
         if isinstance(ref, ContentRef):
@@ -185,7 +185,7 @@ class ConversationScope:
             NotFoundError, StorageError, LimitError: of ``resolve``; see ``Content.resolve``.
         """
         if resolve is not None:
-            _check_content(resolve, "resolve")
+            check_content(resolve, "resolve")
         policy = choose_policy(last_n=n, roles=None, token_budget=token_budget, policy=None, count_name="n")
         found = await assemble(self._laser.open_log(), self._stream, self._conversation, policy, topics=topics)
         return found if resolve is None else await _resolved(found, resolve)
@@ -200,7 +200,7 @@ class ConversationScope:
                 as they are. resolve: as in ``fetch``.
         """
         if resolve is not None:
-            _check_content(resolve, "resolve")
+            check_content(resolve, "resolve")
         found = await assemble(
             self._laser.open_log(), self._stream, self._conversation, as_policy(policy), topics=topics
         )
@@ -258,6 +258,7 @@ class ConversationScope:
             StaleCheckpointError: the log is not the one of the checkpoint. RetentionGapError: records that the bound
                 needs are gone.
         """
+        check_progress(progress)
         bound = ReplayBound(last_n, from_offsets, from_checkpoint, at, full)
         with observe("fold", self._stream, self._conversation, topics) as observed:
             return await fold_state(
@@ -294,6 +295,7 @@ class ConversationScope:
             StaleCheckpointError: the stream or a topic was made anew since the snapshot, or lost records.
             RetentionGapError: records after the snapshot are gone.
         """
+        check_progress(progress)
         with observe("fold", self._stream, self._conversation, topics) as observed:
             return await fold_with_store(
                 self._laser, self._conversation, store, topics, init, fold, save, observed.follow(progress)
@@ -353,14 +355,6 @@ class ConversationScope:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(stream={self._stream!r}, conversation={self._conversation!r})"
-
-
-def _check_content(content: object, argument: str) -> None:
-    if not isinstance(content, Content):
-        raise InvalidError(
-            f"{argument}: expected a tenant's content, as laser.content(tenant) gives it, got {type(content).__name__}",
-            argument=argument,
-        )
 
 
 async def _resolved(messages: Messages, content: Content) -> Messages:

@@ -12,7 +12,7 @@ from laser.context.spans import Span, look_up
 from laser.errors import InvalidError, NotFoundError, StaleCheckpointError
 from laser.limits import MAX_OFFSET
 from laser.model.checkpoint import Checkpoint, PartitionMark, TopicMark
-from laser.model.checks import check_name, check_topics
+from laser.model.checks import check_name, check_topics, shown
 from laser.model.ids import parse_conversation_id
 from laser.model.snapshot import Folded, Snapshot
 from laser.model.topics import TopicInfo
@@ -20,6 +20,7 @@ from laser.ports.log import Log
 from laser.wire.state_json import encode_state
 
 __all__ = [
+    "check_snapshot",
     "check_version",
     "checkpoint_from_snapshot",
     "resume_point",
@@ -81,6 +82,7 @@ async def checkpoint_from_snapshot(laser: Connection, snapshot: Snapshot, topics
     Raises:
         StaleCheckpointError: the stream or a topic was made anew, or a folded topic is not among ``topics``.
     """
+    check_snapshot(snapshot)
     names = check_topics(topics)
     return resume_point(snapshot, names, await look_up(laser.open_log(), laser.stream, names), laser.stream)
 
@@ -176,6 +178,19 @@ async def still_fits(log: Log, stream: str, snapshot: Snapshot) -> bool:
     return True
 
 
+def check_snapshot(value: object) -> None:
+    """Refuses what is no snapshot.
+
+    Raises:
+        InvalidError: so it is.
+    """
+    if not isinstance(value, Snapshot):
+        raise InvalidError(
+            f"snapshot: expected a Snapshot, as snapshot_from_checkpoint makes one, got {type(value).__name__}",
+            argument="snapshot",
+        )
+
+
 def check_version(version: int) -> int:
     """A fold's version: a whole number from 1 to 2**32 - 1.
 
@@ -183,7 +198,7 @@ def check_version(version: int) -> int:
         InvalidError: it is not.
     """
     if type(version) is not int or not 1 <= version < 2**32:
-        raise InvalidError(f"version: {version!r} is not a whole number from 1 to 2**32 - 1", argument="version")
+        raise InvalidError(f"version: {shown(version)} is not a whole number from 1 to 2**32 - 1", argument="version")
     return version
 
 

@@ -183,8 +183,22 @@ def check_fold(fold: object) -> None:
 
 def fresh(init: State) -> State:
     """The initial state of one fold: a copy of a container, so that a fold that changes it in place cannot leak into
-    the next one; any other value as it is."""
-    return copy.deepcopy(init) if isinstance(init, dict | list | set | bytearray | deque) else init
+    the next one; any other value as it is.
+
+    Raises:
+        InvalidError: the container cannot be copied.
+    """
+    if not isinstance(init, dict | list | set | bytearray | deque):
+        return init
+    try:
+        return copy.deepcopy(init)
+    except Exception as error:
+        # Nested too deep, or something in it that has no copy, such as a lock.
+        raise InvalidError(
+            f"init: this {type(init).__name__} cannot be copied for the fold, {type(error).__name__}: "
+            f"{str(error)[:100]}; begin with a value that copy.deepcopy copies",
+            argument="init",
+        ) from error
 
 
 def _warn(count: int, skipped: Sequence[SkippedRecord]) -> None:

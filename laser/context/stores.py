@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from laser.context.connection import Connection
 from laser.context.snapshot_scan import SnapshotFinder
-from laser.context.snapshots import check_version, still_fits
+from laser.context.snapshots import check_snapshot, check_version, still_fits
 from laser.context.telemetry import observe
 from laser.errors import CodecError, ConflictError, InvalidError, LimitError
 from laser.limits import MAX_KV_NAMESPACE_BYTES, MAX_KV_VALUE_BYTES, MAX_SCAN_LIMIT
@@ -74,6 +74,7 @@ class SnapshotStore:
 
     async def save(self, snapshot: Snapshot) -> None:
         """Keeps a snapshot."""
+        check_snapshot(snapshot)
         done: Any = self._backend.save(snapshot)
         if inspect.isawaitable(done):
             await done
@@ -128,6 +129,7 @@ class TopicSnapshotStore:
         Raises:
             NotFoundError: the topic is absent.
         """
+        check_snapshot(snapshot)
         with observe("snapshot.save", self._laser.stream, snapshot.conversation, self._topic, fold=self.fold):
             await self._save(snapshot)
 
@@ -185,6 +187,7 @@ class KvSnapshotStore:
             LimitError: it has more than ``MAX_KV_VALUE_BYTES`` bytes. ConflictError: other processes saved all the
                 while.
         """
+        check_snapshot(snapshot)
         with observe("snapshot.save", self._laser.stream, snapshot.conversation, fold=self.fold):
             await self._save(snapshot)
 

@@ -12,6 +12,7 @@ from laser.graph.arguments import check_count, read_hops, read_start
 from laser.graph.folding import GraphFold
 from laser.graph.walking import Walker
 from laser.limits import MAX_GRAPH_DEPTH, MAX_GRAPH_LABEL_BYTES, MAX_GRAPH_RESULTS, MAX_GRAPH_VALUE_BYTES
+from laser.model.checks import check_progress
 from laser.model.graph import Edge, Moment, Node, check_label, check_moment, check_node_id, check_text, node_id_of
 from laser.model.graph_walks import (
     RETURNS,
@@ -204,6 +205,7 @@ class GraphReader:
         Returns:
             Records that were read.
         """
+        check_progress(progress)
         return await self._fold.rebuild(progress)
 
     async def export(self) -> GraphExport:

@@ -15,6 +15,7 @@ from laser.memory.hits import MemoryItem
 from laser.memory.recalling import Recalling, Related
 from laser.memory.reranking import Rerank
 from laser.memory.source import MemorySource
+from laser.model.checks import check_progress
 from laser.model.messages import SkippedRecord
 from laser.ports.clock import Clock, SystemClock
 from laser.ports.embedder import Embedder
@@ -177,6 +178,7 @@ class MemoryReader:
 
     async def rebuild(self, progress: Callable[[CatchUpProgress], None] | None = None) -> int:
         """Folds the read view anew from the topic's start. Returns how many raw records were read."""
+        check_progress(progress)
         return await self._source.rebuild(progress)
 
     def __repr__(self) -> str:

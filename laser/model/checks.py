@@ -12,6 +12,7 @@ __all__ = [
     "check_name",
     "check_offsets",
     "check_payload",
+    "check_progress",
     "check_record_id",
     "check_record_ids",
     "check_topics",
@@ -109,6 +110,19 @@ def check_payload(value: bytes | str, argument: str = "payload") -> bytes:
             limit=MAX_PAYLOAD_BYTES,
         )
     return data
+
+
+def check_progress(value: object) -> None:
+    """What ``progress=`` takes: a function of one value, or ``None``.
+
+    Raises:
+        InvalidError: it cannot be called.
+    """
+    if value is not None and not callable(value):
+        raise InvalidError(
+            f"progress: {shown(value)} is not a function; give one that takes how far the work is, or None",
+            argument="progress",
+        )
 
 
 def check_record_id(value: int, argument: str = "id") -> int:

@@ -17,6 +17,7 @@ from laser.context.scope import ConversationScope
 from laser.context.tokens import Tokenizer
 from laser.context.tokens import tokens as default_tokens
 from laser.errors import CodecError, InvalidError
+from laser.model.checks import shown
 from laser.model.ids import new_conversation_id
 from laser.model.topics import AgentTopic
 from laser.models.selection import ModelSelection
@@ -154,15 +155,27 @@ class PromptBuilder:
 
         Args:
             usage: a ``TraceUsage``, or anything with attributes of its names, such as ``ModelReply.usage``.
+
+        Raises:
+            InvalidError: a bad argument, or the prompt was built without a log; nothing was written.
         """
+        if not isinstance(prompt, BuiltPrompt):
+            raise InvalidError(
+                f"prompt: expected a BuiltPrompt, as build gives it, got {type(prompt).__name__}", argument="prompt"
+            )
         if self._laser is None or prompt.trace.conversation is None:
             raise InvalidError("prompt: was built without a log, so there is nowhere to record it", argument="prompt")
         names = TraceUsage.__struct_fields__
+        if not any(hasattr(usage, name) for name in names):
+            raise InvalidError(
+                f"usage: {type(usage).__name__} has none of the attributes {', '.join(names)}; give a TraceUsage",
+                argument="usage",
+            )
         found = TraceUsage(**{name: getattr(usage, name, None) for name in names})
         for name in names:
             value = getattr(found, name)
             if value is not None and (type(value) is not int or value < 0):
-                raise InvalidError(f"usage: {name} is {value!r:.40}, not a count of tokens", argument="usage")
+                raise InvalidError(f"usage: {name} is {shown(value)}, not a count of tokens", argument="usage")
         scope = ConversationScope(self._laser, prompt.trace.conversation)
         await append_record(self._laser, scope, AgentTopic.Audit, encode_usage(prompt.trace.turn, found))
 

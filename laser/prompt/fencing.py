@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from laser.errors import InvalidError
+from laser.model.checks import shown
 
 __all__ = ["FENCE_NOTICE", "escape", "fence", "unescape", "whole_text"]
 
@@ -31,13 +32,20 @@ def escape(text: str) -> str:
 
     ``<`` becomes ``&lt;``, each sign that looks like it a number such as ``&#xff1c;``, and an ampersand that would
     read as one of these ``&amp;``; everything else stays.
+
+    Raises:
+        InvalidError: it is no text.
     """
-    return _RISKY.sub(_entity, text)
+    return _RISKY.sub(_entity, _checked(text))
 
 
 def unescape(text: str) -> str:
-    """What a text was before ``escape``."""
-    return _ESCAPED.sub(_sign, text)
+    """What a text was before ``escape``.
+
+    Raises:
+        InvalidError: it is no text.
+    """
+    return _ESCAPED.sub(_sign, _checked(text))
 
 
 def whole_text(text: str) -> str:
@@ -52,10 +60,19 @@ def fence(tag: str, text: str, *, on: bool = True) -> str:
 
     Args:
         tag: lower-case letters, digits, ``_`` and ``-``. on: whether the text is escaped.
+
+    Raises:
+        InvalidError: not such a tag, or no text.
     """
-    if _TAG.fullmatch(tag) is None:
-        raise InvalidError(f"tag: {tag!r:.70} is not a name such as memory", argument="tag")
-    return f"<{tag}>\n{escape(text) if on else text}\n</{tag}>"
+    if not isinstance(tag, str) or _TAG.fullmatch(tag) is None:
+        raise InvalidError(f"tag: {shown(tag)} is not a name such as memory", argument="tag")
+    return f"<{tag}>\n{escape(text) if on else _checked(text)}\n</{tag}>"
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidError(f"text: expected text, got {type(text).__name__}", argument="text")
+    return text
 
 
 def _entity(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from laser.content.content import Content
+from laser.content.content import Content, check_content
 from laser.errors import InvalidError
 from laser.limits import MAX_ENTRY_BYTES
 from laser.model.content import ContentRef
@@ -37,11 +37,13 @@ async def hold_for(content: Content | None, session: str, refs: Sequence[Content
             "content: the session refers to content; give laser.content(tenant), so that the fork holds it too",
             argument="content",
         )
+    check_content(content, "content")
     await content.hold(session_holder(session), refs)
 
 
 async def keep_large(content: Content, session: str, entries: Sequence[NewEntry]) -> list[NewEntry]:
     """Puts what is too large to stand in an event into content that the session holds, and refers to it."""
+    check_content(content, "content")
     kept: list[NewEntry] = []
     for entry in entries:
         if entry.payload is not None and len(entry.payload) > MAX_ENTRY_BYTES:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from laser.errors import NotFoundError
+from laser.errors import InvalidError, NotFoundError
 from laser.model.messages import ContextMessage
 from laser.session.active.entries import NewEntry
 from laser.session.active.events import Event, Inherited, RunFinished, RunStarted, Steered, TurnFinished, TurnStarted
@@ -119,6 +119,10 @@ class _Runs:
 
 async def read_run(log: ActiveLog, run: str) -> RunDetail:
     """A run in detail; see ``Session.read_run``."""
+    if not isinstance(run, str):
+        raise InvalidError(
+            f"run: expected a run's id, as RunDetail.id gives it, got {type(run).__name__}", argument="run"
+        )
     runs = _Runs(run)
     await log.replay(runs.take)
     found = runs.found.get(run)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import anyio.to_thread
 
-from laser.content.content import Content
+from laser.content.content import Content, check_content
 from laser.context.history import HistoryQuery, read_history
 from laser.context.policies import LastN, PolicyLike, as_policy, select
 from laser.errors import NotFoundError
@@ -244,6 +244,8 @@ class Session(SessionViews):
         """
         if label is not None:
             check_label(label)
+        if content is not None:
+            check_content(content, "content")
         target = new_conversation_id()
         began = await self._began()
         origin = await copy_session(self._laser, self.id, target, at, agent, began, partial=partial, content=content)
@@ -260,6 +262,8 @@ class Session(SessionViews):
         """
         if label is not None:
             check_label(label)
+        if content is not None:
+            check_content(content, "content")
         state = await self._active.read()
         kept = [
             held.entry
@@ -279,6 +283,7 @@ class Session(SessionViews):
         Raises:
             NotFoundError: the tenant has no such content.
         """
+        check_content(content, "content")
         await content.hold(session_holder(self.id), refs)
 
     async def _start(self, session_id: str, event: LifecycleEvent, agent: str | None) -> Session:

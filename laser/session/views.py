@@ -9,6 +9,7 @@ import msgspec
 from laser.context.connection import Connection
 from laser.errors import InvalidError
 from laser.model.checkpoint import Checkpoint
+from laser.model.checks import shown
 from laser.model.messages import ContextMessage
 from laser.model.provenance import Provenance
 from laser.session.active.reading import ActiveLog
@@ -115,7 +116,7 @@ class SessionViews:
             RetentionGapError: events are gone.
         """
         if type(limit) is not int or limit < 1:
-            raise InvalidError(f"limit: {limit!r:.40} is not a whole number from 1", argument="limit")
+            raise InvalidError(f"limit: {shown(limit)} is not a whole number from 1", argument="limit")
         return await read_runs(self._active, limit)
 
     async def origin_of(self, message: ContextMessage) -> MessageOrigin | None:

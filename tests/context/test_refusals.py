@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,9 @@ import anyio
 import pytest
 
 import laser as ls
+from laser.compaction.active import strategy_compactor
+from laser.testing.summarizers import NotingSummarizer
+from tests.context.folding import ListStore, count
 from tests.context.logs import SESSIONS, ends
 
 pytestmark = pytest.mark.anyio
@@ -306,3 +310,84 @@ async def test_an_error_shows_little_of_what_was_given(
     assert len(str(caught.value)) < 250
     assert caught.value.argument is not None
     assert argument in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [7, "print", [print]], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one, value: _scope(one).state([SESSIONS], 0, count, full=True, progress=value),
+        lambda one, value: _scope(one).state([SESSIONS], 0, count, last_n=1, progress=value),
+        lambda one, value: _scope(one).state_with(ListStore(), [SESSIONS], 0, count, progress=value),
+        lambda one, value: ls.ConversationState.load(one, A, [SESSIONS], 0, count, full=True, progress=value),
+        lambda one, value: one.memory("m").rebuild(value),
+        lambda one, value: one.graph("g").rebuild(value),
+        lambda one, value: one.compaction(A).compact("rolling", progress=value),
+        lambda one, value: strategy_compactor(NotingSummarizer(), progress=value),
+    ],
+    ids=["full", "last_n", "state_with", "load", "memory", "graph", "compact", "compactor"],
+)
+async def test_progress_is_a_function(memory_laser: ls.Laser, call: Callable[[ls.Laser, Any], Any], value: Any) -> None:
+    await memory_laser.ensure_topic(SESSIONS)
+    await _scope(memory_laser).append(SESSIONS, b"x")
+    before = await ends(memory_laser)
+    with pytest.raises(ls.InvalidError, match=r"^progress: .* is not a function; give one") as caught:
+        await call(memory_laser, value)
+    assert caught.value.argument == "progress"
+    assert await ends(memory_laser) == before
+
+
+@pytest.mark.parametrize("value", [None, 7, b"{}", {"conversation": A}, ls.Snapshot], ids=repr)
+async def test_only_snapshots_are_saved(memory_laser: ls.Laser, value: Any) -> None:
+    await memory_laser.ensure_topic(ls.AgentTopic.Snapshots)
+    own = ListStore()
+    stores: list[ls.TopicSnapshotStore | ls.KvSnapshotStore | ls.SnapshotStore] = [
+        ls.TopicSnapshotStore(memory_laser, "f"),
+        ls.KvSnapshotStore(memory_laser, "f"),
+        ls.SnapshotStore(own),
+    ]
+    for store in stores:
+        with pytest.raises(ls.InvalidError, match=r"^snapshot: expected a Snapshot") as caught:
+            await store.save(value)
+        assert caught.value.argument == "snapshot"
+    with pytest.raises(ls.InvalidError, match=r"^snapshot: expected a Snapshot"):
+        await ls.checkpoint_from_snapshot(memory_laser, value, [SESSIONS])
+    assert own.kept == []
+    assert {topic.records for topic in await memory_laser.topics()} == {0}
+
+
+@pytest.mark.parametrize("init", [_nested(), [threading.Lock()]], ids=["nested", "lock"])
+async def test_a_fold_begins_with_what_can_be_copied(memory_laser: ls.Laser, init: Any) -> None:
+    await memory_laser.ensure_topic(SESSIONS)
+    scope = _scope(memory_laser)
+    for call in (
+        lambda: scope.state([SESSIONS], init, count, full=True),
+        lambda: scope.state_with(ListStore(), [SESSIONS], init, count),
+    ):
+        with pytest.raises(ls.InvalidError, match=r"^init: this list cannot be copied") as caught:
+            await call()
+        assert caught.value.argument == "init"
+
+
+async def test_a_state_nested_too_deep_is_not_saved(memory_laser: ls.Laser) -> None:
+    await memory_laser.ensure_topic(SESSIONS)
+    scope = _scope(memory_laser)
+    await scope.append(SESSIONS, b"x")
+    deep = _nested()
+    with pytest.raises(ls.InvalidError, match=r"^state: .*nested deeper than"):
+        await ls.snapshot_from_checkpoint(memory_laser, A, "f", await scope.checkpoint(), deep)
+    store = ListStore()
+    with pytest.raises(ls.InvalidError, match=r"^state: .*nested deeper than"):
+        await scope.state_with(
+            store, [SESSIONS], None, lambda state, message: deep, save=ls.AutoSave(every=1, fold="f")
+        )
+    assert store.kept == []
+
+
+@pytest.mark.parametrize("value", [2**128, 10**5_000], ids=["2**128", "10**5000"])
+def test_counts_have_a_text(value: int) -> None:
+    assert ls.LastN(2**128 - 1).name == f"last_n({2**128 - 1})"
+    with pytest.raises(ls.InvalidError, match=r"^n: .* is not a whole number from 0, below 2"):
+        ls.LastN(value)
+    with pytest.raises(ls.BudgetError, match=r"^max_tokens: .* is not a whole number of tokens from 0, below 2"):
+        ls.TokenBudget(value)

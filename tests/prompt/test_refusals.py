@@ -37,3 +37,45 @@ async def test_bad_arguments(argument: str, value: Any) -> None:
             await builder.build(given.pop("conversation"), "hello", **given)
         assert caught.value.argument == argument
         assert [topic.records for topic in await laser.topics()] == [0, 0]
+
+
+@pytest.mark.parametrize("value", [None, 7, b"text", ["text"]])
+def test_fences_take_text(value: Any) -> None:
+    for call in (
+        lp.escape,
+        lp.unescape,
+        lambda text: lp.fence("memory", text),
+        lambda text: lp.fence("memory", text, on=False),
+    ):
+        with pytest.raises(ls.InvalidError, match=f"^text: expected text, got {type(value).__name__}$") as caught:
+            call(value)
+        assert caught.value.argument == "text"
+    with pytest.raises(ls.InvalidError, match=r"^tag: .* is not a name such as memory$") as caught:
+        lp.fence(value, "text")
+    assert caught.value.argument == "tag"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("prompt", None),
+        ("prompt", "text"),
+        ("usage", None),
+        ("usage", 7),
+        ("usage", {"input_tokens": 7}),
+        ("usage", lp.TraceUsage("7")),  # type: ignore[arg-type]
+        ("usage", lp.TraceUsage(10**5_000 * -1)),
+    ],
+    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
+)
+async def test_bad_usage(argument: str, value: Any) -> None:
+    async with ls.Laser.connect("memory:") as laser:
+        for topic in (ls.AgentTopic.Sessions, ls.AgentTopic.Audit):
+            await laser.ensure_topic(topic)
+        builder = lp.PromptBuilder(laser, [lp.Identity("You help.")])
+        prompt = await builder.build(ls.derive_conversation_id("a"), "hello", record=False)
+        given: dict[str, Any] = {"prompt": prompt, "usage": lp.TraceUsage(1), argument: value}
+        with pytest.raises(ls.InvalidError, match=f"^{argument}: ") as caught:
+            await builder.record_usage(**given)
+        assert caught.value.argument == argument
+        assert [topic.records for topic in await laser.topics()] == [0, 0]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from laser.context.policies import check_names
 from laser.errors import InvalidError, SummaryError
+from laser.model.checks import shown
 from laser.models.entries import LoweringEntry
 from laser.models.lowering import LoweredRequest, RequestOptions, lower_request
 from laser.models.parsing import parse_reply
@@ -51,15 +53,37 @@ class ModelSummarizer:
         limit_parameter: str | None = None,
         headroom: int = 0,
     ) -> None:
+        if not callable(send):
+            raise InvalidError(
+                f"send: expected an async function from a request to the answer, got {type(send).__name__}",
+                argument="send",
+            )
+        if not isinstance(selection, ModelSelection):
+            raise InvalidError(
+                f"selection: expected a ModelSelection, got {type(selection).__name__}", argument="selection"
+            )
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise InvalidError(
+                f"parameters: expected a mapping from name to value, got {type(parameters).__name__}",
+                argument="parameters",
+            )
+        check_names(allow, "allow")
+        if limit_parameter is not None and not isinstance(limit_parameter, str):
+            raise InvalidError(
+                f"limit_parameter: expected a parameter's name, got {type(limit_parameter).__name__}",
+                argument="limit_parameter",
+            )
         self._selection = selection.check()
         more = dict(parameters or {})
         for name in more:
+            if not isinstance(name, str):
+                raise InvalidError(f"parameters: {shown(name)} is not a parameter's name", argument="parameters")
             if "tool" in name:
                 raise InvalidError(
                     f"parameters: {name!r} has no place in a request for a summary", argument="parameters"
                 )
         if type(headroom) is not int or headroom < 0:
-            raise InvalidError(f"headroom: {headroom!r:.40} is not a number of tokens from 0", argument="headroom")
+            raise InvalidError(f"headroom: {shown(headroom)} is not a number of tokens from 0", argument="headroom")
         if selection.api_kind == "openai_responses":
             more.setdefault("store", False)
         self._send = send

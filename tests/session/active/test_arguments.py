@@ -44,6 +44,11 @@ async def _options(session: ls.Session, value: Any) -> None:
         await turn.request(ModelSelection("p", "chat_completions", "m"), value)
 
 
+async def _keep(session: ls.Session, value: Any) -> None:
+    async with ls.Laser.connect("memory:") as laser:
+        await session.keep(laser.content("tenant"), value)
+
+
 async def _begin(session: ls.Session, value: Any) -> None:
     session.run(value)
 
@@ -85,6 +90,11 @@ CALLS: dict[str, tuple[Call, list[Any], str]] = {
         ],
         "entry: payload is not",
     ),
+    "keep": (lambda session, value: session.keep(value), [None, 7, "tenant", ls.Content], "content"),
+    "keep_refs": (_keep, [None, 7, b"ref", [], "ref"], "refs"),
+    "fork": (lambda session, value: session.fork(content=value), [7, "tenant", ls.Content], "content"),
+    "clone": (lambda session, value: session.clone(content=value), [7, "tenant", ls.Content], "content"),
+    "read_run": (lambda session, value: session.read_run(value), [None, [], {}, 7, b"run"], "run"),
     "origin_of": (lambda session, value: session.origin_of(value), [None, "0:1"], "message"),
 }
 
@@ -97,7 +107,7 @@ async def test_bad_arguments_are_not_written(memory_laser: ls.Laser, name: str) 
         with pytest.raises(ls.InvalidError) as caught:
             await call(session, value)
         assert str(caught.value).startswith(argument), value
-    if name in ("run", "finish_run", "fail_compaction", "refresh", "interim", "bytes", "origin_of"):
+    if name not in ("finish", "fail", "model", "options", "usage", "removed"):
         with pytest.raises(ls.NotFoundError):
             await memory_laser.topic(ACTIVE_TOPIC)
     assert (await session.active.read()).is_idle
