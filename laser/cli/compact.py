@@ -24,6 +24,7 @@ from laser.cli.options import (
 )
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
+from laser.cli.session import open_session
 from laser.cli.session_views import tokens_text
 from laser.cli.summarizing import SummarizerCommand, make_summarizer
 from laser.prompt.notes import read_notes
@@ -153,7 +154,7 @@ class _Progress:
 async def _compact_active(
     laser: ls.Laser, session: str, compactor: ls.Compactor, progress: _Progress | None, as_json: bool
 ) -> None:
-    handle = await laser.sessions().open(session)
+    handle = await open_session(laser, session)
     before = await handle.active.read()
     after = await handle.compact(compactor)
     if progress is not None:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 import laser as ls
 from laser.cli.compact import print_observation
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, SessionId, Stream, Timeout, Url, conversation_id
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
-from laser.cli.session import SessionId
+from laser.cli.session import open_session
 from laser.cli.session_views import context_json, tokens_text, words
 
 __all__ = ["contexts"]
@@ -52,7 +52,7 @@ def show(
             seen: ls.ContextObservation | None = None
             missing: ls.NotFoundError | None = None
             try:
-                state = (await (await laser.sessions().open(chosen)).read()).context
+                state = (await (await open_session(laser, chosen)).read()).context
             except ls.NotFoundError as error:
                 missing = error  # a conversation that is no session can have messages all the same
             try:

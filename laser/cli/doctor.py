@@ -21,7 +21,9 @@ __all__ = ["doctor"]
 def doctor(
     session: Annotated[
         str | None,
-        typer.Argument(metavar="[SESSION]", help="Look at the prompts of this session too.", show_default=False),
+        typer.Argument(
+            metavar="[SESSION]", help="Look at the prompts of this session too: an id, or @KEY.", show_default=False
+        ),
     ] = None,
     url: Url = None,
     stream: Stream = None,

@@ -9,7 +9,17 @@ import typer
 import laser as ls
 from laser.model.ids import parse_conversation_id
 
-__all__ = ["AsJson", "Conversation", "Stream", "Timeout", "Topics", "Url", "conversation_id", "require_topics"]
+__all__ = [
+    "AsJson",
+    "Conversation",
+    "SessionId",
+    "Stream",
+    "Timeout",
+    "Topics",
+    "Url",
+    "conversation_id",
+    "require_topics",
+]
 
 DEFAULT_TIMEOUT: Final = 30.0
 
@@ -38,6 +48,14 @@ Conversation = Annotated[
     typer.Argument(
         metavar="CONVERSATION",
         help="A conversation id (26 characters), or @KEY for the id derived from a key of yours, such as a ticket.",
+        show_default=False,
+    ),
+]
+SessionId = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="The session's id (26 characters), or @KEY for the id derived from a key of yours.",
         show_default=False,
     ),
 ]

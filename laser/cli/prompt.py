@@ -15,7 +15,7 @@ from rich.text import Text
 
 import laser as ls
 import laser.prompt as lp
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, SessionId, Stream, Timeout, Url, conversation_id
 from laser.cli.output import console, plain, print_json
 from laser.cli.running import run
 
@@ -26,20 +26,12 @@ prompts = typer.Typer(help="Look at the prompts of sessions.", no_args_is_help=T
 _LINES: Final = 6
 _WIDTH: Final = 160
 
-Session = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION",
-        help="The session's id (26 characters), or @KEY for the id derived from a key of yours.",
-        show_default=False,
-    ),
-]
 Tokens = Annotated[str, typer.Option("--tokens", help=f"Who counts: {', '.join(lp.TOKENIZERS)}.")]
 
 
 @prompts.command("show")
 def show(
-    session: Session,
+    session: SessionId,
     message: Annotated[str, typer.Option("--message", "-m", help="The next message of the user.")] = "",
     identity: Annotated[
         Path | None, typer.Option("--identity", help="A file with the agent's system text.", show_default=False)
@@ -96,7 +88,7 @@ def show(
 
 @prompts.command("trace")
 def trace(
-    session: Session,
+    session: SessionId,
     last: Annotated[int, typer.Option("-n", "--last", help="How many of the newest audit records to look at.")] = 50,
     url: Url = None,
     stream: Stream = None,

@@ -11,18 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id, require_topics
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, SessionId, Stream, Timeout, Url, conversation_id, require_topics
 from laser.cli.output import console, indented_json, moment_text, plain, print_json
 from laser.cli.running import run
 from laser.session.lifecycle import SESSION_STATES
 
-__all__ = ["sessions"]
+__all__ = ["open_session", "sessions"]
 
 sessions = typer.Typer(help="Look at sessions, and end them.", no_args_is_help=True, rich_markup_mode=None)
 
-SessionId = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The session's id, 26 characters.", show_default=False)
-]
 _ENDS = SESSION_STATES[1:]
 
 
@@ -35,7 +32,8 @@ def list_(
         ),
     ] = None,
     parent: Annotated[
-        str | None, typer.Option("--parent", help="Only the children of this session.", show_default=False)
+        str | None,
+        typer.Option("--parent", help="Only the children of this session: an id, or @KEY.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option("-n", "--last", help="How many of the newest.")] = 100,
     url: Url = None,
@@ -86,7 +84,7 @@ def show(
     async def work() -> None:
         chosen = conversation_id(session, "SESSION")
         async with _connect(url, stream, timeout) as laser:
-            opened = await laser.sessions().open(chosen)
+            opened = await open_session(laser, chosen)
             status = await opened.status()
             children = await laser.sessions().list(parent=chosen)
             _print(status, children, as_json)
@@ -116,7 +114,7 @@ def end(
         if error is not None and state != "failed":
             raise ls.InvalidError("--error: goes with --as failed", argument="--error")
         async with _connect(url, stream, timeout) as laser:
-            opened = await laser.sessions().open(chosen, agent=agent)
+            opened = await open_session(laser, chosen, agent)
             ends: dict[str, Callable[[], Awaitable[ls.SessionStatus]]] = {
                 "ended": opened.end,
                 "cancelled": opened.cancel,
@@ -125,6 +123,22 @@ def end(
             _print(await ends[state](), [], as_json)
 
     run(work)
+
+
+async def open_session(laser: ls.Laser, session: str, agent: str | None = None) -> ls.Session:
+    """A session that was started before.
+
+    Raises:
+        NotFoundError: it was not; the text names the command that lists those that were.
+    """
+    try:
+        return await laser.sessions().open(session, agent=agent)
+    except ls.NotFoundError as error:
+        raise ls.NotFoundError(
+            f"session {session} is not on stream {laser.stream!r}; laser session list shows those that are",
+            stream=error.stream,
+            topic=error.topic,
+        ) from error
 
 
 def _connect(url: str | None, stream: str | None, timeout: float) -> Any:

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 import laser as ls
-from laser.cli.options import DEFAULT_TIMEOUT, AsJson, Stream, Timeout, Url, conversation_id
+from laser.cli.options import DEFAULT_TIMEOUT, AsJson, SessionId, Stream, Timeout, Url, conversation_id
 from laser.cli.output import console, message_json, plain, print_json, print_message, print_skipped
 from laser.cli.running import run
-from laser.cli.session import SessionId, sessions
+from laser.cli.session import open_session, sessions
 
 __all__ = ["context_json", "tokens_text", "words"]
 
@@ -42,7 +42,7 @@ def transcript(
     async def work() -> None:
         chosen = conversation_id(session, "SESSION")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            opened = await laser.sessions().open(chosen)
+            opened = await open_session(laser, chosen)
             page = await opened.transcript(limit=limit, before=before, after=after)
             if as_json:
                 messages = [message_json(message) for message in page.messages]
@@ -74,7 +74,7 @@ def context(
     async def work() -> None:
         chosen = conversation_id(session, "SESSION")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            active = (await laser.sessions().open(chosen)).active
+            active = (await open_session(laser, chosen)).active
             state = await active.read() if revision is None else await active.at(revision)
             if as_json:
                 print_json({"session": chosen, **context_json(state)})
@@ -140,7 +140,7 @@ def fork(
         if clone and partial:
             raise ls.InvalidError("--partial: does not go with --clone", argument="--partial")
         async with ls.Laser.connect(url, stream=stream, timeout=timeout) as laser:
-            opened = await laser.sessions().open(chosen)
+            opened = await open_session(laser, chosen)
             content = None if tenant is None else laser.content(tenant)
             if clone:
                 made = await opened.clone(label=label, agent=agent, content=content)

@@ -42,7 +42,9 @@ _DEFAULT = ls.AgentTopic.Snapshots
 def list_(
     conversation: Annotated[
         str | None,
-        typer.Argument(metavar="[CONVERSATION]", help="Only those of this conversation.", show_default=False),
+        typer.Argument(
+            metavar="[CONVERSATION]", help="Only those of this conversation: an id, or @KEY.", show_default=False
+        ),
     ] = None,
     fold: Fold = None,
     limit: Annotated[int, typer.Option("-n", "--last", min=1, help="How many of the newest.")] = 100,

@@ -55,7 +55,7 @@ async def ls_command(
             if not names:
                 print_nothing(f"tenant {tenant} has no workspaces in stream {laser.stream}")
         return
-    tree = await _tree(await found.open(name), revision)
+    tree = await _tree(await _open(laser, tenant, name), revision)
     files = await tree.list(path, recursive=recursive)
     if as_json:
         print_json([msgspec.to_builtins(info) for info in files])
@@ -77,7 +77,7 @@ async def cat(
     revision: Revision = None,
 ) -> None:
     """Write a file of a workspace to stdout."""
-    tree = await _tree(await laser.workspaces(tenant).open(name), revision)
+    tree = await _tree(await _open(laser, tenant, name), revision)
     async with aclosing(tree.stream(path)) as data:
         async for chunk in data:
             await to_thread.run_sync(sys.stdout.buffer.write, chunk)
@@ -104,9 +104,8 @@ async def put(
     as_json: AsJson = False,
 ) -> None:
     """Put a file or a directory into a workspace, and make the workspace where it is absent."""
-    workspaces_of = laser.workspaces(tenant)
     # Who has seen a revision has seen the workspace: a name with a typo in it must not become another one.
-    workspace = await (_open_or_create(workspaces_of, name) if seen is None else workspaces_of.open(name))
+    workspace = await (_open_or_create(laser.workspaces(tenant), name) if seen is None else _open(laser, tenant, name))
     report: ls.ImportReport | None = None
     if source == "-":
         if path is None:
@@ -136,7 +135,7 @@ async def log(
     as_json: AsJson = False,
 ) -> None:
     """Print the versions of a workspace, newest first."""
-    versions = (await (await laser.workspaces(tenant).open(name)).history())[::-1]
+    versions = (await (await _open(laser, tenant, name)).history())[::-1]
     if as_json:
         print_json([msgspec.to_builtins(version) | {"record": f"{version.record:032x}"} for version in versions])
         return
@@ -159,7 +158,7 @@ async def diff(
     as_json: AsJson = False,
 ) -> None:
     """Print which files differ between two versions."""
-    changes = await (await laser.workspaces(tenant).open(name)).diff(before, after)
+    changes = await (await _open(laser, tenant, name)).diff(before, after)
     if as_json:
         print_json([msgspec.to_builtins(change) for change in changes])
         return
@@ -180,9 +179,19 @@ async def export(
     revision: Revision = None,
 ) -> None:
     """Write a version of a workspace into a directory."""
-    tree = await _tree(await laser.workspaces(tenant).open(name), revision)
+    tree = await _tree(await _open(laser, tenant, name), revision)
     count = await tree.export(directory)
     console().print(f"{count:,} files")
+
+
+async def _open(laser: ls.Laser, tenant: str, name: str) -> ls.Workspace:
+    try:
+        return await laser.workspaces(tenant).open(name)
+    except ls.NotFoundError as error:
+        raise ls.NotFoundError(
+            f"workspace {name!r} of tenant {tenant!r} does not exist; laser workspace ls shows those that do, and "
+            "laser workspace put makes one"
+        ) from error
 
 
 async def _tree(workspace: ls.Workspace, revision: int | None) -> ls.TreeView:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from typer.testing import CliRunner
 
 import laser as ls
+from laser.cli.app import app
 from tests.cli.test_commands import Shell
 from tests.commands import run_laser
 
@@ -52,6 +54,17 @@ def test_a_typo_does_not_make_a_workspace(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     put = ("workspace", "put", "sight", str(tmp_path / "f"), "--tenant", "acme")
     assert "does not exist" in shell.refused(*put, "--seen", "7")
+    for rest in (
+        ["ls", "sight"],
+        ["cat", "sight", "f"],
+        ["log", "sight"],
+        ["diff", "sight", "1"],
+        ["export", "sight", "."],
+    ):
+        said = shell.refused("workspace", *rest, "--tenant", "acme")
+        assert "'sight' of tenant 'acme' does not exist" in said
+        assert "laser workspace put" in said
+        assert "create()" not in said
     assert shell.json("workspace", "ls", "--tenant", "acme") == []
     assert shell.run(*put).exit_code == 0
 
@@ -74,3 +87,23 @@ def test_a_log_that_is_gone_is_not_offered(tmp_path: Path) -> None:
     (tmp_path / "chat.jsonl").write_text('{"role":"user","content":"hello"}\n')
     assert "Next:" not in run_laser("import", "chat.jsonl", "--url", "memory:", cwd=tmp_path).stdout
     assert "Next:" in run_laser("import", "chat.jsonl", "--url", "embedded:kept", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["session", "show"],
+        ["session", "end"],
+        ["session", "transcript"],
+        ["session", "context"],
+        ["session", "fork"],
+        ["session", "list"],
+        ["context", "show"],
+        ["prompt", "show"],
+        ["snapshot", "list"],
+        ["doctor"],
+    ],
+    ids=" ".join,
+)
+def test_help_says_that_a_key_stands_for_an_id(command: list[str]) -> None:
+    assert "@KEY" in CliRunner().invoke(app, [*command, "--help"]).output

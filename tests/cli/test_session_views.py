@@ -49,7 +49,10 @@ def test_transcript(shell: Shell, made: list[str]) -> None:
     assert "question 1" not in text
     assert "There are older messages" in text
     assert "before: not a cursor" in shell.refused("session", "transcript", session, "--before", "x")
-    assert "is not on stream" in shell.refused("session", "transcript", ls.new_conversation_id())
+    for command in ("transcript", "context", "fork", "show", "end"):
+        said = shell.refused("session", command, "@nobody")
+        assert f"session {ls.derive_conversation_id('nobody')} is not on stream" in said
+        assert "laser session list" in said
 
 
 def test_context(shell: Shell, made: list[str]) -> None:
