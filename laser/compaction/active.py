@@ -9,10 +9,10 @@ import orjson
 
 from laser.compaction.events import Saved
 from laser.compaction.inputs import shown
-from laser.compaction.requests import Request, check_tokens
+from laser.compaction.requests import Request, check_estimator, check_tokens
 from laser.compaction.rolling import Rolling
 from laser.compaction.rows import Row
-from laser.compaction.sizes import Estimator, message_cost
+from laser.compaction.sizes import Estimator
 from laser.compaction.strategy import CompactionProgress, CompactionStrategy
 from laser.compaction.text import payload_text
 from laser.compaction.transcript import History
@@ -88,7 +88,7 @@ def strategy_compactor(
         check_tokens(summary_tokens, "summary_tokens", least=1)
     check_progress(progress)
     seconds = check_timeout(timeout)
-    cost = estimator or message_cost
+    cost = check_estimator(estimator)
 
     async def compactor(state: ActiveState) -> Account | None:
         free = {held.id for held in compactable(state.entries) if held.kind != "compaction"}

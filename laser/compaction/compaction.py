@@ -13,9 +13,9 @@ from laser.compaction.lcm.tools import LcmTools
 from laser.compaction.looking import SessionLook
 from laser.compaction.preparing import Preparing
 from laser.compaction.registry import StrategyRegistry
-from laser.compaction.requests import check_tokens, make_request
+from laser.compaction.requests import check_estimator, check_tokens, make_request
 from laser.compaction.saved import CompactionStep
-from laser.compaction.sizes import Estimator, message_cost
+from laser.compaction.sizes import Estimator
 from laser.compaction.snapcompact.tools import TranscriptTools
 from laser.compaction.strategy import CompactionProgress, summarizes
 from laser.compaction.work import check_timeout
@@ -66,11 +66,20 @@ class Compaction:
             raise InvalidError(
                 f"summarizer: {type(summarizer).__name__} has no method summarize(request)", argument="summarizer"
             )
+        if registry is not None and not isinstance(registry, StrategyRegistry):
+            raise InvalidError(
+                f"registry: expected a StrategyRegistry, got {type(registry).__name__}", argument="registry"
+            )
+        if repairs is not None and not isinstance(repairs, Mapping):
+            raise InvalidError(
+                f"repairs: expected a mapping from a message's place to its text, got {type(repairs).__name__}",
+                argument="repairs",
+            )
         seconds = check_timeout(timeout)
         self.session = parse_conversation_id(session)
         self.registry = registry or StrategyRegistry()
         self._summarizer = summarizer
-        self._estimator = estimator or message_cost
+        self._estimator = check_estimator(estimator)
         self._look = SessionLook(laser, self.session, self.registry, self._estimator, agent, repairs, inherit)
         self._preparing = Preparing(self._look, summarizer, seconds)
         # One compaction at a time, which may take minutes.

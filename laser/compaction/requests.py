@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from laser.compaction.inputs import PreparedInput
-from laser.compaction.sizes import Estimator
+from laser.compaction.sizes import Estimator, message_cost
 from laser.errors import BudgetError, InvalidError
 from laser.model.checks import shown
 
-__all__ = ["CompactionLimits", "Request", "check_tokens", "make_request"]
+__all__ = ["CompactionLimits", "Request", "check_estimator", "check_tokens", "make_request"]
 
 
 class CompactionLimits(msgspec.Struct, frozen=True):
@@ -78,6 +78,20 @@ def check_tokens(value: object, argument: str, least: int = 0) -> int:
     return value
 
 
+def check_estimator(value: Estimator | None) -> Estimator:
+    """The function that counts a message's tokens; laser's own where none is given.
+
+    Raises:
+        InvalidError: it cannot be called.
+    """
+    if value is not None and not callable(value):
+        raise InvalidError(
+            f"estimator: expected a function from a message's bytes to its tokens, got {type(value).__name__}",
+            argument="estimator",
+        )
+    return message_cost if value is None else value
+
+
 def make_request(
     estimator: Estimator,
     window: int | None,
@@ -96,6 +110,10 @@ def make_request(
         raise InvalidError(
             f"context: expected a list of messages as bytes, got {type(context).__name__}", argument="context"
         )
+    if images is not None and not isinstance(images, bool):
+        raise InvalidError(f"images: {shown(images)} is none of True, False and None", argument="images")
+    if provider is not None and not isinstance(provider, str):
+        raise InvalidError(f"provider: expected a name, got {type(provider).__name__}", argument="provider")
     inputs: list[PreparedInput] = []
     for place, payload in enumerate(context):
         if not isinstance(payload, bytes):

@@ -262,7 +262,16 @@ async def read_traces(scope: ConversationScope, n: int = 50) -> list[PromptTrace
 
     Args:
         n: how many records to look at.
+
+    Raises:
+        InvalidError: a bad argument.
     """
+    if not isinstance(scope, ConversationScope):
+        raise InvalidError(
+            f"scope: expected a conversation's scope, as laser.context(conversation) gives it, got "
+            f"{type(scope).__name__}",
+            argument="scope",
+        )
     traces: dict[str, PromptTrace] = {}
     for message in await scope.fetch(topics=[AgentTopic.Audit], n=n):
         try:

@@ -56,6 +56,24 @@ async def test_a_compaction_is_of_a_session(memory_laser: ls.Laser, value: Any) 
     assert memory_laser.compaction(session).session == memory_laser.compaction(session.id).session == session.id
 
 
+@pytest.mark.parametrize(
+    "argument", ["registry", "estimator", "repairs", "summarizer", "timeout", "images", "provider"]
+)
+async def test_each_argument_is_of_its_kind(memory_laser: ls.Laser, argument: str) -> None:
+    values: list[Any] = [[], b"x", {7}, object()]
+    for value in values:
+        with pytest.raises(ls.InvalidError, match=f"^{argument}: ") as caught:
+            if argument in ("images", "provider"):
+                await memory_laser.compaction(A).observe(**{argument: value})
+            else:
+                ls.Compaction(memory_laser, A, **{argument: value})
+        assert caught.value.argument == argument
+    if argument in ("estimator", "summarizer", "timeout"):
+        given: dict[str, Any] = {"summarizer": NotingSummarizer(), argument: b"x"}
+        with pytest.raises(ls.InvalidError, match=f"^{argument}: "):
+            ls.strategy_compactor(**given)
+
+
 async def _send(request: LoweredRequest) -> bytes:
     raise AssertionError("nothing is sent")
 

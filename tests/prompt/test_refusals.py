@@ -79,3 +79,10 @@ async def test_bad_usage(argument: str, value: Any) -> None:
             await builder.record_usage(**given)
         assert caught.value.argument == argument
         assert [topic.records for topic in await laser.topics()] == [0, 0]
+
+
+@pytest.mark.parametrize("value", [None, 7, [], ls.derive_conversation_id("a"), ls.ContextScope], ids=repr)
+async def test_traces_are_of_a_scope(value: Any) -> None:
+    with pytest.raises(ls.InvalidError, match=r"^scope: expected a conversation's scope") as caught:
+        await lp.read_traces(value)
+    assert caught.value.argument == "scope"
