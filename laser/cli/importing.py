@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from hashlib import blake2b
-from itertools import groupby
 
 import msgspec
 
@@ -15,6 +14,7 @@ __all__ = ["Progress", "Share", "imported_id", "split_shares", "verify", "write_
 
 _BATCH = 200
 """Most messages that one append carries, so that progress shows and a killed writer leaves a part behind."""
+_BATCH_BYTES = 4_000_000
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -79,30 +79,43 @@ async def write_share(
         report: told of every step. hold: awaited where ``share.hold_after`` says.
     """
     done = 0
+    # A writer that is to be killed half-way leaves a part behind, of however few messages.
+    size = _BATCH if share.hold_after is None else max(1, min(_BATCH, share.hold_after // 4))
     for transcript in share.transcripts:
         place = await _resume_place(laser, transcript, share.topic)
         if place:
             done += place
             await report(Progress(found=place))
-        rest = list(enumerate(transcript.messages))[place:]
-        for role, group in groupby(rest, key=lambda entry: entry[1].role):
-            run = list(group)
-            for start in range(0, len(run), _BATCH):
-                batch = run[start : start + _BATCH]
-                held = share.hold_after is not None and done >= share.hold_after
-                await laser.context(transcript.conversation_id).append_many(
-                    share.topic,
-                    [message.payload for _, message in batch],
-                    agent=role,
-                    ids=[imported_id(transcript.conversation_id, index) for index, _ in batch],
-                )
-                if held:
-                    # Appended and not told: to whoever waits for word of it this batch is in doubt.
-                    await hold()
-                done += len(batch)
-                await report(Progress(written=len(batch)))
+        for start, stop in _batches(transcript, place, size):
+            batch = transcript.messages[start:stop]
+            held = share.hold_after is not None and done >= share.hold_after
+            await laser.context(transcript.conversation_id).append_many(
+                share.topic,
+                [message.payload for message in batch],
+                agent=[message.role for message in batch],
+                ids=[imported_id(transcript.conversation_id, index) for index in range(start, stop)],
+            )
+            if held:
+                # Appended and not told: to whoever waits for word of it this batch is in doubt.
+                await hold()
+            done += len(batch)
+            await report(Progress(written=len(batch)))
     if share.hold_after is not None:
         await hold()
+
+
+def _batches(transcript: Transcript, place: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where the batches of a conversation begin and end, from a message on."""
+    start = place
+    while start < len(transcript.messages):
+        stop, size = start, 0
+        while stop < len(transcript.messages) and stop - start < most:
+            size += len(transcript.messages[stop].payload.encode())
+            if size > _BATCH_BYTES and stop > start:
+                break
+            stop += 1
+        yield start, stop
+        start = stop
 
 
 async def _read_all(laser: ls.Laser, transcript: Transcript, topic: str) -> list[ls.ContextMessage]:

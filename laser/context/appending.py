@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
 
 import msgspec
 
@@ -20,7 +21,7 @@ from laser.wire.content import encode_entry
 from laser.wire.frames import CONTENT_FRAME, EMPTY_FRAME, EMPTY_PAYLOAD
 from laser.wire.provenance import EVERYONE, encode_provenance
 
-__all__ = ["build_provenance", "build_record", "build_records", "build_reference", "with_lineage"]
+__all__ = ["build_provenance", "build_record", "build_records", "build_reference", "check_writers", "with_lineage"]
 
 
 def build_provenance(conversation_id: str, topic: str, agent: str | None, provenance: Provenance | None) -> Provenance:
@@ -90,16 +91,39 @@ def build_reference(entry: ContentEntry, provenance: Provenance, record_id: int)
     return NewRecord(record_id, encode_entry(entry), _headers(provenance, (CONTENT_FRAME,)))
 
 
+def check_writers(agent: str | Sequence[str | None] | None, payloads: Sequence[bytes | str]) -> list[str | None]:
+    """Who writes each payload of a batch; one writer of all of them for one name.
+
+    Raises:
+        InvalidError: no list of payloads, or a list of another length or of something else than names.
+    """
+    if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
+        raise InvalidError("payloads: expected a list of payloads", argument="payloads")
+    if agent is None or isinstance(agent, str):
+        return [agent]
+    if isinstance(agent, bytes) or not isinstance(agent, Sequence):
+        raise InvalidError(
+            f"agent: expected a name, or a list with one for each payload, got {type(agent).__name__}", argument="agent"
+        )
+    if len(agent) != len(payloads):
+        raise InvalidError(f"agent: {len(agent)} names for {len(payloads)} payloads", argument="agent")
+    for place, name in enumerate(agent):
+        if name is not None and not isinstance(name, str):
+            raise InvalidError(f"agent[{place}]: expected a name, got {type(name).__name__}", argument="agent")
+    return list(agent)
+
+
 def build_records(
-    payloads: Sequence[bytes | str], provenance: Provenance, ids: Sequence[int] | None
+    payloads: Sequence[bytes | str], provenances: Sequence[Provenance], ids: Sequence[int] | None
 ) -> list[NewRecord]:
-    """The records of a batch that share their provenance; see ``ContextScope.append_many``.
+    """The records of a batch; see ``ContextScope.append_many``.
+
+    Args:
+        provenances: one of all payloads, or one for each.
 
     Raises:
         InvalidError, LimitError: a bad argument, with the place in the list where it is one of the payloads.
     """
-    if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
-        raise InvalidError("payloads: expected a list of payloads", argument="payloads")
     count = len(payloads)
     if count > MAX_BATCH_RECORDS:
         raise LimitError(
@@ -109,11 +133,14 @@ def build_records(
             limit=MAX_BATCH_RECORDS,
         )
     identities = new_record_ids(count) if ids is None else check_record_ids(ids, count)
-    # One block for all: the headers of a batch differ only between empty content and other.
-    headers = _headers(provenance)
+    # One block for each writer: the headers of a batch differ by that, and between empty content and other.
+    shared = {id(provenance): provenance for provenance in provenances}
+    blocks = {key: _headers(provenance) for key, provenance in shared.items()}
+    alike = len(provenances) == 1
+    each = repeat(blocks[id(provenances[0])], count) if alike else [blocks[id(one)] for one in provenances]
     records: list[NewRecord] = []
     size = 0
-    for place, (identity, payload) in enumerate(zip(identities, payloads, strict=True)):
+    for place, (identity, payload, headers) in enumerate(zip(identities, payloads, each, strict=True)):
         try:
             data = check_payload(payload)
         except InvalidError as error:
@@ -123,6 +150,7 @@ def build_records(
         if data:
             records.append(NewRecord(identity, data, headers))
         else:
+            provenance = provenances[0 if alike else place]
             records.append(NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,))))
         size += len(data)
     if size > MAX_BATCH_BYTES:

@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 
 from laser.content.content import Content, check_content
 from laser.content.previews import describe
-from laser.context.appending import build_provenance, build_record, build_records, build_reference, with_lineage
+from laser.context.appending import (
+    build_provenance,
+    build_record,
+    build_records,
+    build_reference,
+    check_writers,
+    with_lineage,
+)
 from laser.context.assembly import assemble, choose_policy
 from laser.context.checkpoints import take_checkpoint
 from laser.context.connection import Connection
@@ -133,7 +140,7 @@ class ConversationScope:
         topic: str,
         payloads: Sequence[bytes | str],
         *,
-        agent: str | None = None,
+        agent: str | Sequence[str | None] | None = None,
         provenance: Provenance | None = None,
         ids: Sequence[int] | None = None,
     ) -> list[AppendReceipt]:
@@ -141,7 +148,9 @@ class ConversationScope:
 
         Args:
             payloads: at most ``MAX_BATCH_RECORDS``, together at most ``MAX_BATCH_BYTES`` bytes; none writes nothing.
-            agent, provenance: as in ``append``, the same for all. ids: one for each payload, all different.
+            agent: who writes them all, or a list with the writer of each: a tool call and its result, or a question
+                and its answer, are on the log together or not at all.
+            provenance: as in ``append``, the same for all. ids: one for each payload, all different.
 
         Returns:
             A receipt for each payload, in their order.
@@ -150,10 +159,14 @@ class ConversationScope:
             As ``append``; the error names the place in the list.
         """
         check_name(topic, "topic")
-        records = build_records(payloads, self._provenance(topic, agent, provenance), ids)
+        writers = check_writers(agent, payloads)
+        known = {writer: self._provenance(topic, writer, provenance) for writer in dict.fromkeys(writers)}
+        records = build_records(payloads, [known[writer] for writer in writers], ids)
         if not records:
             return []
-        with observe("append", self._stream, self._conversation, topic, agent) as observed:
+        with observe(
+            "append", self._stream, self._conversation, topic, next(iter(known)) if len(known) == 1 else None
+        ) as observed:
             done = await self._laser.open_log().append(
                 self._stream, topic, records, key=self._conversation, find_first=ids is not None
             )

@@ -15,6 +15,7 @@ import pytest
 import laser as ls
 from laser.cli.importing import imported_id
 from laser.cli.transcripts import Transcript, read_transcripts
+from laser.limits import MAX_BATCH_BYTES
 from tests.commands import ROOT, run_laser, start_laser
 
 SAMPLE = ROOT / "examples" / "data" / "support.jsonl"
@@ -195,6 +196,16 @@ def test_memory(tmp_path: Path) -> None:
     report = import_json(str(SAMPLE), "--url", "memory:", "--kill-one", cwd=tmp_path)
     assert (report["agents"], report["killed"]) == (0, None)
     assert report["written"] == report["messages"]
+
+
+def test_messages_larger_than_one_batch_may_be(tmp_path: Path) -> None:
+    """All of a conversation's messages together are more than an append takes."""
+    large = "x" * 9_000_000
+    messages = [{"role": role, "content": f"{number} {large}"} for number, role in enumerate(["user", "assistant"] * 4)]
+    (tmp_path / "large.json").write_text(json.dumps({"messages": messages}))
+    assert sum(len(message["content"]) for message in messages) > MAX_BATCH_BYTES
+    report = import_json("large.json", "--url", "memory:", cwd=tmp_path)
+    assert (report["messages"], report["written"]) == (8, 8)
 
 
 @pytest.mark.parametrize("agents", ["1", "5"])

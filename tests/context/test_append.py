@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -29,6 +31,42 @@ async def test_a_receipt_names_the_place_of_the_message(laser: ls.Laser) -> None
     assert message.timestamp_micros > 1_600_000_000_000_000
     assert message.provenance == ls.Provenance(conversation_id=A, agent="planner")
     assert message.envelope is None
+
+
+async def test_e2_a_call_and_its_result_are_written_together(laser: ls.Laser) -> None:
+    """By several writers in one batch: next to each other, all or none."""
+    scope = laser.context(A)
+    shared = ls.Provenance(correlation_id="7")
+    receipts = await scope.append_many(
+        SESSIONS, ["question", "call", "", "answer"], agent=["user", "assistant", "tool", None], provenance=shared
+    )
+    assert [receipt.offset for receipt in receipts] == list(range(receipts[0].offset, receipts[0].offset + 4))
+    messages = await scope.fetch()
+    assert [message.provenance.agent for message in messages] == ["user", "assistant", "tool", None]
+    assert payloads(messages) == [b"question", b"call", b"", b"answer"]
+    assert {message.provenance.correlation_id for message in messages} == {"7"}
+    assert await scope.append_many(SESSIONS, [], agent=[]) == []
+    (one,) = await scope.append_many(SESSIONS, ["x"], agent=["planner"])
+    assert (await scope.fetch(n=1))[0].provenance.agent == "planner"
+    assert (await scope.fetch(n=1))[0].record_id == one.id
+
+
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        (["a"], "1 names for 2 payloads"),
+        (["a", "b", "c"], "3 names for 2 payloads"),
+        (["a", 3], r"agent\[1\]: expected a name, got int"),
+        (["a", ""], "agent"),
+        (["a", "x" * 256], "agent"),
+        (b"ab", "expected a name, or a list"),
+        ({"a": 1, "b": 2}, "expected a name, or a list"),
+    ],
+)
+async def test_bad_writers_write_nothing(laser: ls.Laser, agent: Any, text: str) -> None:
+    with pytest.raises(ls.InvalidError, match=text):
+        await laser.context(A).append_many(SESSIONS, ["one", "two"], agent=agent)
+    assert await laser.context(A).fetch() == []
 
 
 @pytest.mark.parametrize(
