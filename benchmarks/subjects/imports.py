@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from compileall import compile_dir
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+import laser as ls
 from benchmarks.bench import Bench
 from benchmarks.figures import LANGGRAPH, LASER, OPENAI, RAW, SDK, Line, make_line
 from benchmarks.fresh import is_installed, run_import
@@ -23,6 +26,8 @@ _MODULES: Final = {
 
 async def run(bench: Bench) -> list[Line]:
     """Measures every library that is installed."""
+    # As an installed package is; a checkout may not have been loaded since it was changed, or never may be written to.
+    compile_dir(Path(ls.__file__).parent, quiet=1)
     present = {side: module for side, module in _MODULES.items() if is_installed(module)}
     sides = {side: Side(partial(_import, module)) for side, module in present.items()}
     samples = await compare(sides, bench.size.processes)

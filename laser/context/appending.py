@@ -9,7 +9,7 @@ from itertools import repeat
 import msgspec
 
 from laser.errors import InvalidError, LimitError, ProvenanceError
-from laser.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
+from laser.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_PAYLOAD_BYTES
 from laser.model.checks import check_payload, check_record_id, check_record_ids
 from laser.model.content import ContentEntry
 from laser.model.ids import new_record_id, new_record_ids, parse_conversation_id
@@ -140,19 +140,13 @@ def build_records(
     each = repeat(blocks[id(provenances[0])], count) if alike else [blocks[id(one)] for one in provenances]
     records: list[NewRecord] = []
     size = 0
-    for place, (identity, payload, headers) in enumerate(zip(identities, payloads, each, strict=True)):
-        try:
-            data = check_payload(payload)
-        except InvalidError as error:
-            error.args = (f"payloads[{place}]: {error}",)
-            error.argument = "payloads"
-            raise
-        if data:
-            records.append(NewRecord(identity, data, headers))
-        else:
-            provenance = provenances[0 if alike else place]
-            records.append(NewRecord(identity, EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,))))
-        size += len(data)
+    for identity, payload, headers in zip(identities, payloads, each, strict=True):
+        if type(payload) is not bytes or not 0 < len(payload) <= MAX_PAYLOAD_BYTES:
+            place = len(records)
+            payload, framed = _checked(payload, provenances[0 if alike else place], place)
+            headers = framed or headers
+        records.append(NewRecord(identity, payload, headers))
+        size += len(payload)
     if size > MAX_BATCH_BYTES:
         raise LimitError(
             f"payloads: {size} bytes, allowed are {MAX_BATCH_BYTES} a batch; append them in parts",
@@ -161,6 +155,17 @@ def build_records(
             limit=MAX_BATCH_BYTES,
         )
     return records
+
+
+def _checked(payload: bytes | str, provenance: Provenance, place: int) -> tuple[bytes, bytes | None]:
+    """The payload at a place of a batch, and the headers that it needs where it is empty."""
+    try:
+        data = check_payload(payload)
+    except InvalidError as error:
+        error.args = (f"payloads[{place}]: {error}",)
+        error.argument = "payloads"
+        raise
+    return (data, None) if data else (EMPTY_PAYLOAD, _headers(provenance, (EMPTY_FRAME,)))
 
 
 def _headers(provenance: Provenance, extra: tuple[Header, ...] = ()) -> bytes:

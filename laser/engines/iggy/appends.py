@@ -276,7 +276,12 @@ def _check_size(records: Sequence[NewRecord]) -> int:
 
 def _messages(records: Sequence[NewRecord]) -> list[SendMessage]:
     try:
-        return [SendMessage(record.payload, headers_of(record.headers), record.id) for record in records]
+        # Most batches are of one writer, and share their headers.
+        known = {block: headers_of(block) for block in {record.headers for record in records}}
+        if len(known) == 1:
+            (headers,) = known.values()
+            return [SendMessage(record.payload, headers, record.id) for record in records]
+        return [SendMessage(record.payload, known[record.headers], record.id) for record in records]
     except InvalidError:
         raise
     except DRIVER_ERRORS as error:
