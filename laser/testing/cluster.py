@@ -18,11 +18,9 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from anyio import CancelScope, to_thread
-
+from laser.testing.lifetime import Lifetime
 from laser.testing.server import IggyServer
 
 __all__ = ["IggyCluster", "run_iggy_cluster"]
@@ -31,7 +29,7 @@ _MESHED: Final = "replica mesh complete"
 _ATTEMPTS: Final = 3
 
 
-class IggyCluster:
+class IggyCluster(Lifetime):
     """Nodes that replicate each other. Start it with ``start`` or use it as a context manager.
 
     Args:
@@ -75,20 +73,6 @@ class IggyCluster:
         """All addresses with the credentials, as ``Laser.connect`` takes them."""
         return f"iggy://{self.username}:{self.password}@{','.join(node.address for node in self.nodes)}"
 
-    async def start(self) -> None:
-        """Starts all nodes and returns when each is connected with each.
-
-        Raises:
-            RuntimeError: they did not get there in time; the end of a node's log is in the text.
-        """
-        with CancelScope(shield=True):
-            await to_thread.run_sync(self.start_blocking)
-
-    async def close(self) -> None:
-        """Ends all nodes, and removes their directory, if that was its own."""
-        with CancelScope(shield=True):
-            await to_thread.run_sync(self.close_blocking)
-
     async def primary(self, *, timeout: float = 90.0) -> IggyServer:
         """The node that takes the writes now, as the living nodes tell.
 
@@ -103,7 +87,6 @@ class IggyCluster:
         return next(node for node in self.nodes if node.address == address)
 
     def start_blocking(self) -> None:
-        """``start`` for callers without an event loop."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 for node in self.nodes:
@@ -125,37 +108,10 @@ class IggyCluster:
                     self.nodes = self._make_nodes(len(self.nodes))
 
     def close_blocking(self) -> None:
-        """``close`` for callers without an event loop."""
         for node in self.nodes:
             node.close_blocking()
         if self._own is not None:
             shutil.rmtree(self._own, ignore_errors=True)
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start_blocking()
-        except BaseException:
-            self.close_blocking()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close_blocking()
 
     def _make_nodes(self, count: int) -> tuple[IggyServer, ...]:
         ports = free_ports(2 * count)

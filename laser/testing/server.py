@@ -17,13 +17,11 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from anyio import CancelScope, to_thread
-
+from laser.testing.lifetime import Lifetime, uncancelled
 from laser.testing.process import ServerProcess
 
 __all__ = ["IggyServer", "find_server_binary", "run_iggy_server", "server_environment"]
@@ -69,7 +67,7 @@ def server_environment(
     return env | dict(extra or {})
 
 
-class IggyServer:
+class IggyServer(Lifetime):
     """One server. Start it with ``start`` or use it as a context manager.
 
     Args:
@@ -122,33 +120,20 @@ class IggyServer:
         """The address with the credentials, as ``Laser.connect`` takes it."""
         return f"iggy://{self.username}:{self.password}@{self.address}"
 
-    async def start(self) -> None:
-        """Starts the server and returns when it accepts clients: on the port and with the data of an earlier run.
-
-        Raises:
-            RuntimeError: it was not ready in time; the end of its log is in the text.
-        """
-        await _uncancelled(self.start_blocking)
-
     async def stop(self) -> None:
         """Ends the server in order (SIGTERM)."""
-        await _uncancelled(self.process.stop)
+        await uncancelled(self.process.stop)
 
     async def kill(self) -> None:
         """Ends the server at once (SIGKILL)."""
-        await _uncancelled(self.process.kill)
+        await uncancelled(self.process.kill)
 
     async def restart(self, *, kill: bool = False) -> None:
         """Stops or kills the server, and starts it on the same port and data."""
         await (self.kill() if kill else self.stop())
         await self.start()
 
-    async def close(self) -> None:
-        """Ends the server and removes its directory, if that was its own."""
-        await _uncancelled(self.close_blocking)
-
     def start_blocking(self) -> None:
-        """``start`` for callers without an event loop."""
         self.process.env["IGGY_TCP_ADDRESS"] = self.address
         for attempt in range(1, _ATTEMPTS + 1):
             self.process.start()
@@ -166,38 +151,9 @@ class IggyServer:
                 return
 
     def close_blocking(self) -> None:
-        """``close`` for callers without an event loop."""
         self.process.kill()
         if self._own is not None:
             shutil.rmtree(self._own, ignore_errors=True)
-
-    async def __aenter__(self) -> Self:
-        await _uncancelled(self.__enter__)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start_blocking()
-        except BaseException:
-            self.close_blocking()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close_blocking()
-
-
-async def _uncancelled(work: Callable[[], object]) -> None:
-    # Half a start or stop would leave a process behind; each of them has its own time limit.
-    with CancelScope(shield=True):
-        await to_thread.run_sync(work)
 
 
 def run_iggy_server(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TypeVar
 
-from laser.engines._remote import Remote
+from laser.engines._remote_store import RemoteStore
 from laser.engines.postgres import content_holds as holds
 from laser.engines.postgres import content_rows as rows
 from laser.engines.postgres.config import PostgresConfig
@@ -20,7 +19,7 @@ __all__ = ["PostgresCatalog"]
 T = TypeVar("T")
 
 
-class PostgresCatalog:
+class PostgresCatalog(RemoteStore[Connection]):
     """A ``Catalog`` in schema ``laser``. Made by ``open_postgres_catalog``; close it, or use ``async with``.
 
     **Durability** is the server's: with its defaults (``fsync`` and ``synchronous_commit`` on) an acknowledged write
@@ -28,8 +27,7 @@ class PostgresCatalog:
     """
 
     def __init__(self, config: PostgresConfig, *, timeout: float) -> None:
-        self._remote: Remote[Connection] = Remote(PostgresDriver(config, timeout), timeout)
-        self._address = config.address
+        super().__init__(PostgresDriver(config, timeout), config.address, timeout)
 
     async def prepare(self) -> None:
         """Makes sure that the server answers and the tables are there; does not wait for one that is down."""
@@ -110,26 +108,6 @@ class PostgresCatalog:
     async def forget(self, keys: Sequence[str]) -> None:
         """See ``Catalog.forget``."""
         await self._call(lambda db: rows.forget(db, keys))
-
-    async def aclose(self) -> None:
-        """See ``Catalog.aclose``. Calls under way end first, each by its deadline."""
-        await self._remote.aclose()
-
-    async def __aenter__(self) -> PostgresCatalog:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<PostgresCatalog {self._address}{' closed' if self._remote.closed else ''}>"
-
-    def __del__(self) -> None:
-        remote = getattr(self, "_remote", None)
-        if remote is not None:
-            remote.forget(self)
 
     async def _call(self, run: Callable[[rows.Cursor], T]) -> T:
         # Every method may be done twice: what a lost answer had done is found done.

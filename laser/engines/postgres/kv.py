@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from types import TracebackType
 from typing import Any, Final
 
 from laser.engines._kv import AFTER_ALL, conflict
-from laser.engines._remote import Remote
+from laser.engines._remote_store import RemoteStore
 from laser.engines.postgres.config import PostgresConfig
 from laser.engines.postgres.driver import Connection, PostgresDriver
 from laser.engines.postgres.schema import KV_MIGRATIONS, prepare
@@ -36,7 +35,7 @@ SELECT {_COLUMNS}, found FROM (
 """  # noqa: S608
 
 
-class PostgresKeyValue:
+class PostgresKeyValue(RemoteStore[Connection]):
     """A ``KeyValue`` in table ``laser.kv``. Made by ``open_postgres_kv``; close it, or use ``async with``.
 
     **Durability** is the server's: with its defaults (``fsync`` and ``synchronous_commit`` on) an acknowledged write
@@ -48,8 +47,7 @@ class PostgresKeyValue:
     """
 
     def __init__(self, config: PostgresConfig, *, timeout: float) -> None:
-        self._remote: Remote[Connection] = Remote(PostgresDriver(config, timeout), timeout)
-        self._address = config.address
+        super().__init__(PostgresDriver(config, timeout), config.address, timeout)
 
     async def prepare(self) -> None:
         """Makes sure that the server answers and the tables are there; does not wait for one that is down."""
@@ -91,26 +89,6 @@ class PostgresKeyValue:
         entries = [_entry(*row[:4]) for row in rows]
         more = bool(rows) and rows[0][4] > len(rows)
         return KvPage(entries, entries[-1].key if more else None)
-
-    async def aclose(self) -> None:
-        """See ``KeyValue.aclose``. Calls under way end first, each by its deadline."""
-        await self._remote.aclose()
-
-    async def __aenter__(self) -> PostgresKeyValue:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<PostgresKeyValue {self._address}{' closed' if self._remote.closed else ''}>"
-
-    def __del__(self) -> None:
-        remote = getattr(self, "_remote", None)
-        if remote is not None:
-            remote.forget(self)
 
     async def _query(self, statement: str, args: tuple[Any, ...], *, repeatable: bool) -> list[tuple[Any, ...]]:
         # Binary both ways: as text each byte of a value would take two.

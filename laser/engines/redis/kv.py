@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from urllib.parse import quote
 
 from laser.engines._kv import AFTER_ALL, conflict
-from laser.engines._remote import Remote
+from laser.engines._remote_store import RemoteStore
 from laser.engines.redis.config import RedisConfig
 from laser.engines.redis.driver import Connection, RedisDriver, command
 from laser.engines.redis.scripts import DELETE, SCAN, SET
@@ -17,7 +16,7 @@ from laser.ports.kv import ANY, KvEntry, KvPage
 __all__ = ["RedisKeyValue"]
 
 
-class RedisKeyValue:
+class RedisKeyValue(RemoteStore[Connection]):
     """A ``KeyValue`` on Redis or Valkey. Made by ``open_redis_kv``; close it, or use ``async with``.
 
     **Durability** is the server's: an acknowledged write survives the server's death only with ``appendonly yes``, and
@@ -29,8 +28,7 @@ class RedisKeyValue:
     """
 
     def __init__(self, config: RedisConfig, *, timeout: float) -> None:
-        self._remote: Remote[Connection] = Remote(RedisDriver(config, timeout), timeout)
-        self._address = config.address
+        super().__init__(RedisDriver(config, timeout), config.address, timeout)
 
     async def check(self) -> None:
         """Makes sure that the server answers and runs scripts; does not wait for one that is down."""
@@ -87,26 +85,6 @@ class RedisKeyValue:
         found: list[bytes] = rest  # type: ignore[assignment]
         entries = [_entry(key.decode(), raw) for key, raw in zip(found[::2], found[1::2], strict=True)]
         return KvPage(entries, last.decode() if more and isinstance(last, bytes) else None)
-
-    async def aclose(self) -> None:
-        """See ``KeyValue.aclose``. Calls under way end first, each by its deadline."""
-        await self._remote.aclose()
-
-    async def __aenter__(self) -> RedisKeyValue:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<RedisKeyValue {self._address}{' closed' if self._remote.closed else ''}>"
-
-    def __del__(self) -> None:
-        remote = getattr(self, "_remote", None)
-        if remote is not None:
-            remote.forget(self)
 
 
 class _Names:

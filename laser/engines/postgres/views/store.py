@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laser.engines._remote import Remote
+from laser.engines._remote_store import RemoteStore
 from laser.engines.postgres.config import PostgresConfig
 from laser.engines.postgres.driver import Connection, PostgresDriver
 from laser.engines.postgres.schema import prepare
@@ -13,12 +13,11 @@ from laser.engines.postgres.views.schema import VIEW_MIGRATIONS
 __all__ = ["PostgresViews"]
 
 
-class PostgresViews:
+class PostgresViews(RemoteStore[Connection]):
     """The read views of a client. See ``Views``. Made by ``open_postgres_views``."""
 
     def __init__(self, config: PostgresConfig, *, timeout: float) -> None:
-        self._remote: Remote[Connection] = Remote(PostgresDriver(config, timeout), timeout)
-        self._address = config.address
+        super().__init__(PostgresDriver(config, timeout), config.address, timeout)
 
     async def prepare(self) -> None:
         """Makes sure that the server answers and the tables are there; does not wait for one that is down."""
@@ -33,15 +32,3 @@ class PostgresViews:
     def memory(self, stream: str, topic: str) -> PostgresMemoryView:
         """See ``Views.memory``."""
         return PostgresMemoryView(self._remote, stream, topic)
-
-    async def aclose(self) -> None:
-        """See ``Views.aclose``."""
-        await self._remote.aclose()
-
-    def __repr__(self) -> str:
-        return f"<PostgresViews {self._address}{' closed' if self._remote.closed else ''}>"
-
-    def __del__(self) -> None:
-        remote = getattr(self, "_remote", None)
-        if remote is not None:
-            remote.forget(self)
