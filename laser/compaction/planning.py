@@ -9,8 +9,9 @@ import msgspec
 from laser.compaction.rows import Row, stub_row
 from laser.compaction.sizes import Estimator
 from laser.compaction.transcript import History
+from laser.compaction.units import Unit
 
-__all__ = ["Plan", "plan_eviction", "plan_stubs"]
+__all__ = ["Plan", "group_evicted", "plan_eviction", "plan_stubs"]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -69,6 +70,25 @@ def plan_eviction(
             evicted.append(number)
     boundary = units[first].start if first < len(units) else len(history.rows)
     return Plan(tuple(evicted), boundary, tuple(tail))
+
+
+def group_evicted(units: Sequence[Unit], evicted: Sequence[int], target: int) -> list[list[Unit]]:
+    """Units to fold together, of ``target`` tokens a group where they can be. Partners are in one group.
+
+    Args:
+        evicted: numbers of units, ascending.
+    """
+    groups: list[list[Unit]] = []
+    spent, last = 0, -1
+    for number in evicted:
+        unit = units[number]
+        if not groups or (number > last and spent + unit.tokens > target):
+            groups.append([])
+            spent = 0
+        groups[-1].append(unit)
+        spent += unit.tokens
+        last = max(last, unit.last)
+    return groups
 
 
 def plan_stubs(rows: Sequence[Row], known: Sequence[int], room: int, estimator: Estimator) -> tuple[int, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from laser.compaction.rows import Row
+from laser.compaction.rows import Row, rows_digest
 from laser.compaction.text import clip, neutral, user_text
 from laser.compaction.view import CompactionView
 
@@ -101,8 +100,8 @@ def next_state(
         first=rows[0].seq,
         cursor=ending[0].seq if ending else -1,
         users=len(users),
-        fingerprint=_fingerprint(users),
-        ending=_fingerprint(ending),
+        fingerprint=rows_digest(users),
+        ending=rows_digest(ending),
         rows=gone + sum(_plain(rows, folded)) if summary else 0,
         summary=summary,
         recap=_recap([row for place, row in enumerate(rows[:boundary]) if row.user and folded[place]]),
@@ -118,7 +117,7 @@ def _boundary(view: CompactionView, state: RollingState) -> int | None:
     if state.first < history.floor:
         # Retention took what came first: the summary is all that is left of it.
         last = history.between(state.cursor, state.cursor)
-        if last and _fingerprint(last) != state.ending:
+        if last and rows_digest(last) != state.ending:
             return None
         return history.place(state.cursor + 1)
     key = "rolling", view.ids(view.strategy)[-1]
@@ -128,7 +127,7 @@ def _boundary(view: CompactionView, state: RollingState) -> int | None:
         fits = (
             rows[0].seq == state.first
             and len(users) > state.users
-            and _fingerprint([rows[place] for place in users[: state.users]]) == state.fingerprint
+            and rows_digest([rows[place] for place in users[: state.users]]) == state.fingerprint
         )
         view.memo[key] = (users[state.users] if state.users else 0) if fits else None
     boundary: int | None = view.memo[key]
@@ -137,14 +136,6 @@ def _boundary(view: CompactionView, state: RollingState) -> int | None:
 
 def _plain(rows: Sequence[Row], folded: Sequence[int]) -> list[bool]:
     return [bool(fold) and not row.pinned for row, fold in zip(rows, folded, strict=True)]
-
-
-def _fingerprint(rows: Sequence[Row]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for row in rows:
-        digest.update(len(row.payload).to_bytes(8, "big"))
-        digest.update(row.payload)
-    return digest.hexdigest()
 
 
 def _decode(raw: msgspec.Raw) -> RollingState | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from laser.model.chat import NO_CHAT, chat_facts
 from laser.model.content import ContentEntry
 from laser.model.transcript import SourceRef
 
-__all__ = ["INSTRUCTIONS", "Row", "make_row", "stub_row", "tokens_of"]
+__all__ = ["INSTRUCTIONS", "Row", "make_row", "rows_digest", "stub_row", "tokens_of"]
 
 INSTRUCTIONS: Final = frozenset({"system", "developer"})
 """Roles whose messages no compaction touches."""
@@ -135,6 +136,15 @@ def stub_row(row: Row, estimator: Estimator) -> Row | None:
     if row.tokens - tokens < _LEAST_STUBBED:
         return None
     return msgspec.structs.replace(row, payload=payload, tokens=tokens)
+
+
+def rows_digest(rows: Iterable[Row]) -> str:
+    """A digest of rows' contents, as states keep it: what has another one is not what was folded."""
+    digest = hashlib.blake2b(digest_size=16)
+    for row in rows:
+        digest.update(len(row.payload).to_bytes(8, "big"))
+        digest.update(row.payload)
+    return digest.hexdigest()
 
 
 def _is_result(part: Any) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from laser.compaction.rows import Row
+from laser.compaction.rows import Row, rows_digest
 
-__all__ = ["LCM", "LcmState", "Node", "Tree", "join_spans", "read_tree", "rows_digest", "rows_of", "spans_of"]
+__all__ = ["LCM", "LcmState", "Node", "Tree", "join_spans", "read_tree", "rows_of", "spans_of"]
 
 LCM: Final = "lcm"
 """The name of the strategy whose records hold nodes."""
@@ -124,15 +123,6 @@ def read_tree(states: Sequence[msgspec.Raw], view: _Rows, floor: int, memo: dict
 def rows_of(node: Node, view: _Rows) -> list[Row]:
     """The rows that a node stands for and that the log still holds."""
     return [row for first, last in node.spans for row in view.between(first, last) if not row.pinned]
-
-
-def rows_digest(rows: Iterable[Row]) -> str:
-    """A digest of rows' contents."""
-    digest = hashlib.blake2b(digest_size=16)
-    for row in rows:
-        digest.update(len(row.payload).to_bytes(8, "big"))
-        digest.update(row.payload)
-    return digest.hexdigest()
 
 
 def spans_of(rows: Sequence[Row], runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

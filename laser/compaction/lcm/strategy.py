@@ -10,10 +10,10 @@ import msgspec
 
 from laser.compaction.assembling import assemble
 from laser.compaction.inputs import PreparedInput, said
-from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, join_spans, read_tree, rows_digest, spans_of
-from laser.compaction.planning import plan_eviction, plan_stubs
+from laser.compaction.lcm.nodes import LCM, LcmState, Node, Tree, join_spans, read_tree, spans_of
+from laser.compaction.planning import group_evicted, plan_eviction, plan_stubs
 from laser.compaction.requests import CompactionLimits
-from laser.compaction.rows import Row, tokens_of
+from laser.compaction.rows import Row, rows_digest, tokens_of
 from laser.compaction.sizes import text_cost
 from laser.compaction.strategy import CompactionWork
 from laser.compaction.summarizing import OversizedSummaryError, Piece, piece_limit, pieces_of, split_text, summarize_all
@@ -199,17 +199,8 @@ def _chunks(
     """Units to summarise together: their spans and rows. Partners are in one chunk."""
     history = view.history
     target = _LEAF_TOKENS if view.window is None else max(_LEAST_LEAF, view.window // 8)
-    groups: list[list[int]] = []
-    spent, last = 0, -1
-    for number in evicted:
-        unit = history.units[number]
-        if not groups or (number > last and spent + unit.tokens > target):
-            groups.append([])
-            spent = 0
-        groups[-1].append(number)
-        spent += unit.tokens
-        last = max(last, unit.last)
-    if len(groups) > 1 and spent < target // 4:
+    groups = group_evicted(history.units, evicted, target)
+    if len(groups) > 1 and sum(unit.tokens for unit in groups[-1]) < target // 4:
         # A stretch too short for a summary of its own goes with the one before.
         short = groups.pop()
         groups[-1] += short
@@ -217,8 +208,7 @@ def _chunks(
     for group in groups:
         runs: list[tuple[int, int]] = []
         rows: list[Row] = []
-        for number in group:
-            unit = history.units[number]
+        for unit in group:
             at = unit.start
             for place in range(unit.start, unit.stop + 1):
                 if place == unit.stop or covered[place]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from laser.compaction.prior import Stored, StoredFold
-from laser.compaction.rows import Row
+from laser.compaction.rows import Row, rows_digest
 from laser.compaction.snapcompact.font import to_cells
 
 __all__ = [
@@ -138,7 +137,7 @@ def cells_of(archive: Archive, memo: dict[Any, Any]) -> str:
 
 def pages_of(rows: Sequence[Row], spans: tuple[tuple[int, int], ...], text: str) -> Iterator[Page]:
     """The records of a stretch: one, or as many as a long text takes."""
-    digest = _digest(rows)
+    digest = rows_digest(rows)
     users = sum(row.user for row in rows)
     parts = max(1, -(-len(text) // _PART_CHARACTERS))
     for part in range(parts):
@@ -200,14 +199,6 @@ def _fits(page: Page, view: _Rows, floor: int, memo: dict[Any, Any]) -> bool:
     key = "snapcompact fits", page.spans, page.rows, page.digest
     if key not in memo:
         rows = rows_of(page, view)
-        memo[key] = len(rows) == page.rows and _digest(rows) == page.digest
+        memo[key] = len(rows) == page.rows and rows_digest(rows) == page.digest
     found: bool = memo[key]
     return found
-
-
-def _digest(rows: Iterable[Row]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for row in rows:
-        digest.update(len(row.payload).to_bytes(8, "big"))
-        digest.update(row.payload)
-    return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from laser.compaction.planning import group_evicted
 from laser.compaction.rows import Row
 from laser.compaction.units import Unit
 from laser.compaction.view import CompactionView
@@ -22,17 +23,7 @@ def stretches_of(view: CompactionView, evicted: Sequence[int], covered: Sequence
     """Units to archive together: their spans and rows. Partners are in one stretch."""
     history = view.history
     target = _PAGE_TOKENS if view.window is None else max(_LEAST_PAGE, min(_PAGE_TOKENS, view.window // 8))
-    groups: list[list[Unit]] = []
-    spent, last = 0, -1
-    for number in evicted:
-        unit = history.units[number]
-        if not groups or (number > last and spent + unit.tokens > target):
-            groups.append([])
-            spent = 0
-        groups[-1].append(unit)
-        spent += unit.tokens
-        last = max(last, unit.last)
-    return [_stretch(history.rows, group, covered) for group in groups]
+    return [_stretch(history.rows, group, covered) for group in group_evicted(history.units, evicted, target)]
 
 
 def _stretch(rows: Sequence[Row], units: Sequence[Unit], covered: Sequence[int]) -> Stretch:
